@@ -19,11 +19,6 @@ from streammargin.sources.base import Buffer, Source
 from streammargin.sources.checks import check_block
 from streammargin.workers import ALONE, Workers
 
-# bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits
-# longer for the disk
-ANNOUNCED = 32 << 20
-
-
 Labelled = tuple[int, int, Block, RowLabels]  # start, stop, rows, and labels that cover them
 
 
@@ -155,16 +150,10 @@ class BlockReader:
 
         def work() -> None:
             try:
-                ahead = max(1, ANNOUNCED // max(1, self._buffers[0].nbytes))
-                told = 0
-                for position, index in enumerate(order):
+                for index in order:
                     buffer = free.get()
                     if halt.is_set():
                         return
-                    told = max(told, position + 1)  # the block itself is read next
-                    for following in order[told : position + 1 + ahead]:
-                        self.source.announce(int(self.bounds[following]), int(self.bounds[following + 1]))
-                        told += 1
                     filled.put((int(index), buffer, *self._fill(int(index), buffer), None))
             except BaseException as error:  # passed to the consumer, which raises it
                 filled.put((0, None, None, None, error))

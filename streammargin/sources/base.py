@@ -119,9 +119,6 @@ class Source(ABC):
         inconsistent file, ReadWriteError if the disk fails.
         """
 
-    def announce(self, start: int, stop: int) -> None:  # noqa: B027
-        """Hint that rows start..stop will be read soon, so that the system may begin to read them."""
-
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file that contains a row, row number in it), for messages."""
         return self.name, row

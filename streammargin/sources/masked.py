@@ -109,9 +109,6 @@ class Masked(View):
         nnz = int(np.diff(self._ends[bounds]).max())
         return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32))
 
-    def announce(self, start: int, stop: int) -> None:
-        pass
-
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         rows, piece, done = self.keep[start:stop], self.source.allocate(self._pieces), 0
         indptr = self._ends[start : stop + 1] - self._ends[start]

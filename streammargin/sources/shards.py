@@ -121,10 +121,6 @@ class ShardedSource(Source):
             return Buffer(np.empty(0, self.dtype))
         return reduce(Buffer.larger, (source.allocate(own) for source, own in self._pieces(bounds)))
 
-    def announce(self, start: int, stop: int) -> None:
-        source, low = self._shard(start)
-        source.announce(low, min(low + stop - start, source.rows))
-
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         source, low = self._shard(start)
         high = low + stop - start

@@ -44,11 +44,11 @@ class View(Source):
         self.dtype: np.dtype = source.dtype
         self.sparse: bool = source.sparse
 
-    (whole, bounds, buffer_bytes, held_bytes, allocate, announce, read, place, label_place, has_labels, labels,
+    (whole, bounds, buffer_bytes, held_bytes, allocate, read, place, label_place, has_labels, labels,
      outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, queries, names_bytes,
      feature_names, schema, ranges, files, check_unchanged, fingerprint, layout, close, mask, named,
      of_others) = cast(
-        Any, [_Forwarded() for _ in range(31)])  # fmt: skip
+        Any, [_Forwarded() for _ in range(30)])  # fmt: skip
 
 
 class Changed(View):

@@ -3,7 +3,6 @@
 import re
 import threading
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 import streammargin as sm
 from streammargin.compiled import jit
-from streammargin.driver import prefetch
 from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
@@ -204,26 +202,6 @@ def test_blocks_of_a_group_are_valid_together(files, buffers, together, most):
         # what is left after some groups is cut as it was: a training that is resumed goes on so
         rest = list(reader.groups(order[sizes[0] :], together))
         assert [[start for start, *_ in group] for group in rest] == seen[1:]
-
-
-def test_the_next_blocks_are_announced_while_one_is_read(files, monkeypatch):
-    monkeypatch.setattr(prefetch, "ANNOUNCED", 4 << 20)
-    for source in files:
-        bounds = source.bounds(1 << 20)
-        order = np.arange(len(bounds) - 1)[::-1]
-        spans = [(int(bounds[k]), int(bounds[k + 1])) for k in order]
-        ahead = max(1, prefetch.ANNOUNCED // source.allocate(bounds).nbytes)
-        told = [("told", span) for span in spans]
-        said = []
-        spy = SimpleNamespace(**{name: getattr(source, name) for name in ("whole", "allocate", "check_unchanged")})
-        spy.announce = lambda *span, source=source, said=said: (said.append(("told", span)), source.announce(*span))
-        spy.read = lambda *args, source=source, said=said: (said.append(("read", args[:2])), source.read(*args))[1]
-        list(BlockReader(spy, bounds, 2).stream(order))
-        wanted, before = [], 1
-        for k, span in enumerate(spans):
-            wanted += [*told[before : k + 1 + ahead], ("read", span)]
-            before = k + 1 + ahead
-        assert 1 < ahead < len(spans) and said == wanted
 
 
 def test_duals_and_weights_of_arrays_in_memory_are_counted():

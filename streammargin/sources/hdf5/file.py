@@ -416,11 +416,6 @@ class CSRHDF5Source(HDF5Source):
         scratch = np.empty(nnz * max(self._data.extra, self._indices.extra), np.uint8)
         return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), scratch=scratch)
 
-    def announce(self, start: int, stop: int) -> None:
-        low, high = (int(self._stored_pointers(end, end)[0]) for end in (start, stop))
-        self._data.announce(low, high)
-        self._indices.announce(low, high)
-
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         indptr = self._pointers(start, stop)
         low, high = int(indptr[0]), int(indptr[-1])
@@ -552,9 +547,6 @@ class DenseHDF5Source(HDF5Source):
         rows = int(np.diff(bounds).max())
         scratch = np.empty(rows * self._reader.extra, np.uint8)
         return Buffer(np.empty((rows, self.features), self.dtype), scratch=scratch)
-
-    def announce(self, start: int, stop: int) -> None:
-        self._reader.announce(start, stop)
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         self._reader.read(start, stop, buffer.data, buffer.scratch)

@@ -257,22 +257,6 @@ class RowReader:
         if self._offset is not None or self._chunks is not None:
             self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # of an external link, its target
 
-    def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """(file offset, bytes) of entries that are stored uncompressed."""
-        if self._chunks is not None:
-            return self._chunks.pieces(start, stop)
-        assert self._offset is not None
-        return [(self._offset + start * self.item, (stop - start) * self.item)]
-
-    def announce(self, start: int, stop: int) -> None:
-        """Ask the system to read these entries ahead; returns at once."""
-        if (self._offset is None and not self._straight) or not hasattr(os, "posix_fadvise"):  # macOS has none
-            return
-        assert self._file is not None
-        for offset, size in self._pieces(start, stop) if stop > start else ():
-            if offset >= 0:
-                os.posix_fadvise(self._file, offset, size, os.POSIX_FADV_WILLNEED)
-
     def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
         """Fill out[:stop - start]; scratch (uint8) is needed if the stored type differs.
 

@@ -26,7 +26,7 @@ VERBS = {
     "complete": "complete a matrix from some of its entries, such as users' ratings of films",
     "predict": "predict labels or scores of the rows of a file",
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
-    "verify": "recompute the certificate of a model on its data, by NumPy alone",
+    "verify": "recompute objective and mistakes of a model on its data, by NumPy alone",
     "info": "show what a data file or a model contains",
     "export": "write a model for another program: as JSON, ONNX, of LIBLINEAR or CellTypist, or a table of weights",
     "report": "write a page on a model: what is proven, how good it is, which rows go wrong, which columns matter",

@@ -273,7 +273,7 @@ def _repeat(of: Facts) -> Iterator[str]:
         yield f"On the same rows, {same} makes the same model with this command:"
         yield f"<pre>{escaped(command)}</pre>"
     data = of.given.get("data") or [of.start.get("data", {}).get("path", "DATA")]
-    yield '<p class="note">This checks every figure of the certificate by NumPy alone:</p>'
+    yield '<p class="note">This recomputes the objective and the mistakes by NumPy alone:</p>'
     yield f"<pre>{escaped(shlex.join(['streammargin', 'verify', of.name or 'MODEL', *data]))}</pre>"
 
 

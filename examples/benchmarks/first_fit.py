@@ -3,8 +3,8 @@
     python -m examples.benchmarks.first_fit [--patience 2,0] [--kernels 8]
 
 It prints CPU seconds of whole processes with an empty cache, without those that generate the rows. These are 569 x 30
-rows, and text-like rows of 5,000 x 20,000. Then come the digits of scikit-learn (1,797 x 64, ten classes), and one-hot
-rows, 60,000 x 125 in CSR. Last are the kernels that took longest to compile.
+rows, and text-like rows of 5,000 x 20,000 and of 500 x 2,000. Then come the digits of scikit-learn (1,797 x 64, ten
+classes), and one-hot rows, 60,000 x 125 in CSR. Last are the kernels that took longest to compile.
 
 patience: seconds that a kernel may run in plain Python before it is compiled; 0: compiled at once.
 """
@@ -24,6 +24,7 @@ CASES = {
     "l1": "dict(loss='logistic', penalty='l1')",
     "quantile": "dict(loss='quantile:0.9')",
     "text": "dict()",
+    "small text": "dict()",
     "digits, softmax": "dict(loss='logistic')",
     "digits, hinge": "dict(loss='hinge')",
     "one-hot": "dict()",
@@ -33,11 +34,12 @@ import collections, json, sys, time
 import numpy as np
 name, options = sys.argv[1], eval(sys.argv[2])
 rng = np.random.default_rng(0)
-n, d = (5000, 20000) if name == "text" else (569, 30)
+n, d, values = {"text": (5000, 20000, 60), "small text": (500, 2000, 20)}.get(name, (569, 30, 0))
 scores = rng.standard_normal(n)
-if name == "text":
+if values:
     import scipy.sparse as sp
-    X = sp.csr_matrix((rng.random(60 * n), (np.repeat(np.arange(n), 60), rng.integers(0, d, 60 * n))), (n, d))
+    at = np.repeat(np.arange(n), values), rng.integers(0, d, values * n)
+    X = sp.csr_matrix((rng.random(values * n), at), (n, d))
 elif name == "one-hot":
     import scipy.sparse as sp
     n = 60000

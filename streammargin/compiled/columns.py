@@ -1,4 +1,4 @@
-"""Column statistics of a block, for scaling, for the warning about ranges, and for sampling rows."""
+"""Column statistics of a block, for scaling and for sampling rows."""
 
 from __future__ import annotations
 
@@ -74,18 +74,6 @@ def add_moments(
         sparse_moments(block.data, block.indices, block.indptr, codes, weights, largest, mean, spread, mass)
 
 
-@kernel(scans=True)
-def add_ranges(block, codes, weights, start, step, largest):
-    """largest = max |x| by column, over the stored values of the present rows among start, start + step, ..."""
-    weighted = weights.size > 0
-    for i in range(start, block.rows(), step):
-        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
-            continue
-        for k in range(block.entries(i)):
-            j = block.column(i, k)
-            largest[j] = max(largest[j], abs(block.value(i, k)))
-
-
 @kernel
 def sparse_shares(data, indices, indptr, weights, squares, out):
     """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the share of a row in its columns; squares (d,) is scratch."""
@@ -126,7 +114,6 @@ def warm(sample: Sample) -> None:
     squares, center = np.zeros((2, 2))
     add_squares(block, codes, none, squares)
     add_moments(block, codes, none, *moments)
-    add_ranges(block, codes, none, 0, 1, np.zeros(2, sample.dtype))
     if isinstance(block, DenseBlock):
         scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
     else:

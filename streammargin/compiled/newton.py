@@ -23,6 +23,7 @@ from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import Sample, weights
 from streammargin.losses.base import attained, gap_of, slope_of
 from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
+from streammargin.rows.labels import Labels
 
 PRIMAL, DUAL, GAP, ACTIVE, SUMS = range(5)  # sums of `attain`; GAP: of the losses' gaps; ACTIVE: positive slopes
 CHUNK = 512  # rows processed at a time
@@ -31,13 +32,11 @@ SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval 
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
 
-@kernel
-def row_caps(labels, margins, caps):
+def row_caps(labels: Labels, margins: np.ndarray, caps: np.ndarray) -> None:
     """Fill caps (m,) of line 0. An absent row gets the cap 1 and a margin where the loss is 0."""
-    for i in range(caps.size):
-        caps[i] = labels.cap(0, i)
-        if not caps[i] > 0.0:
-            caps[i], margins[i] = 1.0, FAR_MARGIN
+    caps[:] = labels.caps_of(0)
+    absent = ~(caps > 0.0)
+    caps[absent], margins[absent] = 1.0, FAR_MARGIN
 
 
 @kernel
@@ -256,7 +255,6 @@ def warm(sample: Sample) -> None:
     for loss in sample.losses("step"):
         attain(proximal_steps.of(loss), 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
         lowest(slope_along.of(loss), 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0)
-    row_caps(labels, pair[0].copy(), np.zeros(2))
     add_image(block, numbers, labels, 0, pair[0], weights()[0])
     add_matrix(block, numbers, pair[0], np.zeros((3, 3)))
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled.columns import add_ranges
-from streammargin.rows.blocks import Block, DenseBlock, taken
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, taken
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Count, D, Stored, Sum, Total, f8, of, state
 from streammargin.solvers.state import Visited
@@ -34,14 +33,16 @@ class Ranges(Visited):
     @staticmethod
     def add(problem: Problem, sums: Ranges, block: Block, first: int) -> None:
         """Add one block, in any order; first: number of its first row."""
-        own, step = sums.labels.cut(first, first + block.rows()), -(-problem.rows // ROWS)
-        codes, weights = own.codes_of(0), own.weights
-        add_ranges(block, codes, weights, -first % step, step, sums.largest)
-        if isinstance(block, DenseBlock):
-            rows = np.arange(-first % step, block.rows(), step)
-            X = block.X[rows[own.present(rows)]]
-            np.minimum(sums.low, X.min(axis=0, initial=math.inf), out=sums.low)
-            np.maximum(sums.high, X.max(axis=0, initial=-math.inf), out=sums.high)
+        labels, step = sums.labels.window(first, first + block.rows()), -(-problem.rows // ROWS)
+        rows = np.arange(first + -first % step, first + block.rows(), step)
+        part = taken(block, rows[labels.present(rows)] - first)
+        if isinstance(part, CSRBlock):
+            np.maximum.at(sums.largest, part.indices, np.abs(part.data))
+            return
+        low, high = part.X.min(axis=0, initial=math.inf), part.X.max(axis=0, initial=-math.inf)
+        np.minimum(sums.low, low, out=sums.low)
+        np.maximum(sums.high, high, out=sums.high)
+        np.maximum(sums.largest, np.maximum(-low, high), out=sums.largest)
 
     def remark(self, of_kernel: bool, told: bool) -> str | None:
         """The warning for columns that should be scaled, options in backquotes (see wording.py); or None.

@@ -116,7 +116,7 @@ class Runs:
 
 def _plain_seconds(problem: Problem) -> float:
     """Rough seconds of the longest kernel call in uncompiled Python: over rows, and over d x d Hessians."""
-    square = problem.features**2
+    square = (problem.values / problem.rows) ** 2
     return 3e-5 * problem.count * (problem.rows * (1.0 + square / 500.0) + square)
 
 

@@ -9,7 +9,8 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Source
 from streammargin.workers import ALONE, Workers
 
-PIECE = 1 << 20  # values that one thread looks at
+PIECE = 1 << 20  # values that one thread checks
+STRETCH = 1 << 16  # values checked at once, while they are in the processor's cache
 
 
 def check_block(source: Source, block: Block, start: int, borrowed: bool = False, workers: Workers = ALONE) -> Block:
@@ -37,7 +38,7 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
             raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
     values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
     pieces = [values[low : low + PIECE] for low in range(0, values.size, PIECE)]
-    found = workers.each(lambda piece: int(block_checks.first_not_finite(piece)), pieces)
+    found = workers.each(first_not_finite, pieces)
     bad = next((number * PIECE + at for number, at in enumerate(found) if at >= 0), -1)
     if bad >= 0:
         if isinstance(block, DenseBlock):
@@ -48,3 +49,12 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
         where, row = source.place(start + row)
         raise DataError(f"{where}: row {row}, column {column} is {what}; drop the row or replace the value")
     return block
+
+
+def first_not_finite(values: np.ndarray) -> int:
+    """Position of the first NaN or infinity in a flat array, or -1."""
+    for start in range(0, values.size, STRETCH):
+        finite = np.isfinite(values[start : start + STRETCH])
+        if not finite.all():
+            return start + int(np.argmin(finite))
+    return -1

@@ -11,6 +11,7 @@ from streammargin.compiled import block_checks, columns, gram
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
 from streammargin.sources.arrays import ArraySource
+from streammargin.sources.checks import STRETCH, first_not_finite
 
 DTYPES = (np.float32, np.float64)
 
@@ -18,13 +19,13 @@ DTYPES = (np.float32, np.float64)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_the_first_value_that_is_not_finite_is_found(dtype, bad):
-    for size in (1, 7, 4096, 10_000):
-        for place in {0, size // 2, min(4096, size - 1), size - 1}:
+    for size in (1, 7, STRETCH, 150_000):
+        for place in {0, size // 2, min(STRETCH, size - 1), size - 1}:
             values = np.full(size, np.finfo(dtype).max, dtype)  # their sum would overflow
-            assert block_checks.first_not_finite(values) == -1
+            assert first_not_finite(values) == -1
             values[place:] = bad
-            assert block_checks.first_not_finite(values) == place
-    assert block_checks.first_not_finite(np.empty(0, dtype)) == -1
+            assert first_not_finite(values) == place
+    assert first_not_finite(np.empty(0, dtype)) == -1
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ ONE_KERNEL = (
     TELL
     % """
 import numpy as np
-from streammargin.compiled.block_checks import first_not_finite
-found = int(first_not_finite(np.array([1.0, np.nan])))
+from streammargin.compiled.vectors import square
+found = square(np.array([0.0, 1.0]))
 """
 )
 
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_compiled_and_one_line_says_why(installed, tmp_path
         compiled, found, said = told(installed, tmp_path, ONE_KERNEL)
     finally:
         path.write_text(text)
-    assert (compiled[0], found, len(said)) == ("first_not_finite", 1, 1) and why in said[0]
+    assert (compiled[0], found, len(said)) == ("square", 1, 1) and why in said[0]
 
 
 def test_a_read_only_install_without_a_home_finds_them(installed, tmp_path):

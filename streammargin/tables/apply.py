@@ -109,7 +109,6 @@ def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
 
 
 PLAIN = frozenset({"float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
-STEP = 1024  # rows whose columns are put side by side at a time, so that they stay in the processor's cache
 
 
 def rows_of(
@@ -146,12 +145,9 @@ def rows_of(
 
 def fill(X: np.ndarray, columns: Iterable[tuple[int, np.ndarray]]) -> None:
     """Put columns (m,) at these places of rows (m, d)."""
-    columns = list(columns)
     with np.errstate(over="ignore"):  # said elsewhere
-        for start in range(0, len(X), STEP):
-            here = X[start : start + STEP]
-            for place, values in columns:
-                here[:, place] = values[start : start + STEP]
+        for place, values in columns:
+            X[:, place] = values
 
 
 Entries = tuple[int, int, np.ndarray]  # the first column of a column of the table; place and values as of `_columns`

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,30 +29,65 @@ from streammargin.solvers.problem import Problem
 _NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
 
 
-class _Kernels(event.Listener):
-    """Tells of each kernel once it is compiled, with those that it calls."""
+_LONG = 5.0  # seconds of compiling before the log says so
+_LOG = logging.getLogger("streammargin.compiling")
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._tell, self._began = tell, compile_seconds()
+
+class _Kernels(event.Listener):
+    """Tells of each kernel before and after it is compiled, with those that it calls.
+
+    tell: None: nobody listens; then the log says, once in a process, that the compiler takes long.
+    """
+
+    logged = False
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None] | None) -> None:
+        self._listener, self._began = tell, compile_seconds()
         self._depth = self._done = 0
+        self._timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
+        if self._depth == 1:
+            self._tell(busy=True)
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._done += 1
-            self._tell({"event": "compiling", "kernels": self._done, "seconds": compile_seconds() - self._began})
+            self._tell(busy=False)
+
+    def _tell(self, busy: bool) -> None:
+        seconds = compile_seconds() - self._began
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            self._listener({"event": "compiling", "kernels": self._done, "seconds": seconds, "busy": busy})
+        elif busy and not _Kernels.logged:
+            self._timer = threading.Timer(max(0.0, _LONG - seconds), self._log)
+            self._timer.daemon = True
+            self._timer.start()
+
+    @staticmethod
+    def _log() -> None:
+        _Kernels.logged = True
+        _LOG.warning(
+            "compiling loops for this machine, once for each kind of problem; it has taken %g s so far; "
+            "`streammargin warmup` compiles all of them in advance",
+            _LONG,
+        )
 
 
 @contextlib.contextmanager
-def told_of_kernels(tell: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-    """Tell events `compiling` within this context: one once the compiler takes its time, and one for each kernel."""
+def told_of_kernels(tell: Callable[[dict[str, Any]], None] | None) -> Iterator[None]:
+    """Tell events `compiling` within this context: one once the compiler takes its time, and two for each kernel.
+
+    tell: None: nobody listens, as for `_Kernels`.
+    """
     listener = _Kernels(tell)
     event.register(_NAME, listener)
     try:
-        with told_of_compiling(lambda: tell({"event": "compiling"})):
+        with contextlib.nullcontext() if tell is None else told_of_compiling(lambda: tell({"event": "compiling"})):
             yield
     finally:
         event.unregister(_NAME, listener)
@@ -132,7 +169,8 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         # a training with checkpoints always compiles: resumed elsewhere it must give the same bits
         problem = training.run.problem
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
-        compiling = told_of_kernels(training.run.history.progress)
+        history = training.run.history
+        compiling = told_of_kernels(history.progress if history.listeners else None)
         blas = one_thread(problem.in_arrays or problem.lines >= MANY)
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, blas, np.errstate(all="ignore"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +30,15 @@ def duration(seconds: float) -> str:
 class Pace:
     """The time of a training, by its events.
 
-    params: its options. passes: when the last ones ended, and their estimated gaps. read: phase and pass of the last
-    read, and its totals after its first event.
+    params: its options. passes: when the last ones ended, without compiling, and their estimated gaps. read: phase and
+    pass of the last read, and its totals after its first event. compiled: seconds of compiling so far.
     """
 
     params: dict[str, Any]
     max_seconds: float | None
     passes: list[tuple[float, float]] = field(default_factory=list)
     read: tuple[str, int, list[float]] = ("", 0, [])
+    compiled: float = 0.0
 
     @property
     def absolute(self) -> bool:
@@ -45,7 +47,10 @@ class Pace:
 
     def pass_end(self, estimate: float) -> None:
         """A pass has ended, with this estimated gap."""
-        self.passes = [*self.passes[-4:], (time.monotonic(), estimate)]
+        self.passes = [*self.passes[-4:], (self._now(), estimate)]
+
+    def _now(self) -> float:
+        return time.monotonic() - self.compiled
 
     def speed(self, event: dict[str, Any]) -> str:
         """The speed of a read, without its first step, which waits for the first block and so is untypical."""
@@ -62,16 +67,20 @@ class Pace:
         return f"{speed} {size / seconds / 1e6:.0f} MB/s, waiting {waited / seconds:.0%}" if size else speed
 
     def left(self, event: dict[str, Any]) -> str:
-        """Estimated time left, by the slope of the last estimated gaps, or until the nearest limit if that is less."""
+        """Estimated time left, by the slope of the last estimated gaps, or until the nearest limit if that is less.
+
+        Nothing of a guess that has run out, nor until the last pass before half of them are done: tol comes first.
+        """
         guess = limit = math.inf
         if len(self.passes) >= _SLOPE:
             (t0, g0), (t1, g1) = self.passes[-_SLOPE], self.passes[-1]
             if 0.0 < g1 < min(g0, _TELLING) and t1 > t0 and not self.absolute:
                 tol = max(self.params.get("tol", 1e-3), 1e-300)
                 ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
-                guess = ahead - (time.monotonic() - t1)
+                guess = t1 + ahead - self._now()
+                guess = guess if guess > 0.0 else math.inf
         most = self.params.get("passes", math.inf)
-        if event["block"] and (len(self.passes) >= _SLOPE or most <= _SLOPE):  # else tol comes first
+        if event["block"] and 2 * event["pass"] > most:
             now = event["seconds"] * event["blocks"] / event["block"]
             times = [when for when, _ in self.passes]
             each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now
@@ -88,6 +97,7 @@ _GROWTH = 3.0  # of the time until then a run without a certificate waits before
 _TRIALS = 7  # most values of C in the table without a terminal
 _SHOWN = 0.05  # seconds of compiling; fewer are not shown
 _SHOWN_WHILE = 0.5  # the same, while it goes on
+_TICK = 1.0  # seconds between two lines while one kernel is compiled
 WIDTH = 20  # characters between the brackets
 
 
@@ -163,17 +173,21 @@ class Console:
         self._valid = ""
         self._judged, self._error = "error", "loss"  # the latter of a regression
         self._pace = Pace({}, max_seconds)
+        self._writing = threading.Lock()
+        self._ticking = threading.Event()  # is set once a kernel is compiled
+        self._ticker: threading.Thread | None = None
 
     def _line(self, text: str, passing: bool = False, mark: str = "") -> None:
         text = mark + printable(text)  # of what is shown, the mark alone may hold escape sequences
-        if self.bar and passing:
-            self.stream.write("\r\x1b[K" + text[: self._columns() - 1])
-            self._open = True
-        else:
-            self.stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
-            self._open = False
-        self.stream.flush()
-        self._last = time.monotonic()
+        with self._writing:
+            if self.bar and passing:
+                self.stream.write("\r\x1b[K" + text[: self._columns() - 1])
+                self._open = True
+            else:
+                self.stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
+                self._open = False
+            self.stream.flush()
+            self._last = time.monotonic()
 
     def _columns(self) -> int:
         try:
@@ -217,14 +231,30 @@ class Console:
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
         if "kernels" in event:
+            self._pace.compiled = event["seconds"]
+            self._ticking.set()
+            if self._ticker is not None:
+                self._ticker.join()
             if self.bar and event["seconds"] >= _SHOWN_WHILE and self._due():
-                done = f"{counted(event['kernels'], 'kernel')} done in {duration(event['seconds'])}"
-                self._line(f"compiling: {done}", passing=True)
+                self._compiling(event, event["seconds"])
+            if self.bar and event["busy"]:
+                self._ticking = threading.Event()
+                self._ticker = threading.Thread(target=self._tick, args=(event, self._ticking), daemon=True)
+                self._ticker.start()
             return
         self._line(
             "compiling for this machine, once for each kind of problem; it takes up to 240 MiB beside the memory "
             "budget; the last line says how long it took"
         )
+
+    def _compiling(self, event: dict[str, Any], seconds: float) -> None:
+        self._line(f"compiling, {seconds:.0f} s, {counted(event['kernels'], 'kernel')} done", passing=True)
+
+    def _tick(self, event: dict[str, Any], over: threading.Event) -> None:
+        """Show each second that a kernel is still being compiled, from a thread of its own."""
+        began = time.monotonic()
+        while not over.wait(_TICK):
+            self._compiling(event, event["seconds"] + time.monotonic() - began)
 
     def _due(self, growth: float = _GROWTH) -> bool:
         """Whether the next line is due. growth: of the time until the last one, which a log waits for the next."""
@@ -252,7 +282,9 @@ class Console:
     def _gaps(self, estimate: float | None) -> list[str]:
         """The estimated gap, and the last certified one; on a terminal the later one on its way to the tolerance."""
         tol, gap = self._pace.params.get("tol"), self._certified if estimate is None else estimate
-        if self.bar and isinstance(tol, float) and tol > 0.0 and gap is not None and 0.0 <= gap < math.inf:
+        if not self._pace.absolute and gap is not None and gap >= 1.0:  # it says nothing
+            return []
+        if self.bar and isinstance(tol, float) and tol > 0.0 and gap is not None and gap >= 0.0:
             mark = "" if estimate is None else "~"
             return [f"{self._way.text(gap, tol)} gap {mark}{relative(gap)} -> {relative(tol)}"]
         parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]

@@ -1,12 +1,16 @@
-"""Listeners are told of each kernel that is compiled, with those that it calls."""
+"""Listeners are told of each kernel that is compiled, with those that it calls; without any the log tells, once."""
+
+import time
 
 import numba
 import pytest
 
+from streammargin.driver import runs
 from streammargin.driver.runs import told_of_kernels
 
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
 def test_a_kernel_is_told_once_with_the_seconds_so_far():
     @numba.njit
     def inner(x):
@@ -23,6 +27,21 @@ def test_a_kernel_is_told_once_with_the_seconds_so_far():
         outer(1)
     outer(1j)  # nobody listens
     kernels = [event for event in told if "kernels" in event]
-    assert [event["kernels"] for event in kernels] == [1, 2]
-    assert 0.0 < kernels[0]["seconds"] < kernels[1]["seconds"]
+    assert [(event["kernels"], event["busy"]) for event in kernels] == [(0, True), (1, False), (1, True), (2, False)]
+    assert 0.0 == kernels[0]["seconds"] < kernels[1]["seconds"] < kernels[3]["seconds"]
     assert all(event["event"] == "compiling" for event in told)
+
+
+@pytest.mark.parametrize("long, times", [(0.0, 1), (1e6, 0)])
+def test_the_log_tells_of_long_compiling_if_nobody_listens(long, times, monkeypatch, caplog):
+    monkeypatch.setattr(runs, "_LONG", long)
+    monkeypatch.setattr(runs._Kernels, "logged", False)
+
+    with told_of_kernels(None):
+        for value in (1, 1.0):
+            numba.njit(lambda x: x + 1)(value)
+            for _ in range(100):
+                if not long and not runs._Kernels.logged:
+                    time.sleep(0.1)  # until the timer's thread had its turn
+    told = [record.levelname for record in caplog.records if record.name == "streammargin.compiling"]
+    assert told == ["WARNING"] * times

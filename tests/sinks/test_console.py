@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from streammargin.sinks import console as console_module
 from streammargin.sinks.console import Console, GapBar, Pace
 
 
@@ -76,11 +77,37 @@ def test_a_terminal_shows_how_many_kernels_are_compiled():
     console.bar = True
     for kernels, seconds in ((1, 0.2), (2, 7.5)):
         console._last = -1e9
-        console({"event": "compiling", "kernels": kernels, "seconds": seconds})
-    assert stream.getvalue() == "\r\x1b[Kcompiling: 2 kernels done in 7.5s"
+        console({"event": "compiling", "kernels": kernels, "seconds": seconds, "busy": False})
+    assert stream.getvalue() == "\r\x1b[Kcompiling, 8 s, 2 kernels done"
     log = io.StringIO()
-    Console(stream=log)({"event": "compiling", "kernels": 2, "seconds": 70.0})
+    Console(stream=log)({"event": "compiling", "kernels": 2, "seconds": 70.0, "busy": True})
     assert not log.getvalue()
+
+
+def test_a_terminal_counts_the_seconds_of_a_kernel(monkeypatch):
+    monkeypatch.setattr(console_module, "_TICK", 0.01)
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    console.bar = True
+    console({"event": "compiling", "kernels": 2, "seconds": 0.2, "busy": True})
+    while stream.getvalue().count("compiling, 0 s, 2 kernels done") < 2:
+        time.sleep(0.01)
+    console({"event": "compiling", "kernels": 3, "seconds": 0.3, "busy": False})
+    assert not console._ticker.is_alive()
+
+
+def test_time_left_has_no_compiling_and_no_guess_that_has_run_out(monkeypatch):
+    clock = Clock(monkeypatch)
+    console = Console(stream=io.StringIO())
+    console(start())
+    for clock.now, gap in ((1.0, 0.1), (2.0, 0.05), (3.0, 0.02)):
+        console({"event": "pass_end", "pass": 1, "rows": 10, "seconds": 1.0, "estimate": gap})
+    event = {"block": 0, "pass": 4}
+    before = console._pace.left(event)
+    clock.now += 50.0
+    assert before.startswith("~3.") and console._pace.left(event) == ""
+    console({"event": "compiling", "kernels": 1, "seconds": 50.0, "busy": False})
+    assert console._pace.left(event) == before
 
 
 @pytest.mark.parametrize("most, threads, said", [
@@ -302,7 +329,7 @@ def test_the_bar_is_the_way_of_the_gap_to_the_tolerance_on_a_logarithmic_scale()
     (1e-3, None, 0.5, "[                    ] gap 5.0e-01 -> 1.0e-03"),
     (1e-3, None, None, ""), (0.0, 0.25, None, "estimated gap ~2.5e-01"),
     ("mean:1e-3", 0.25, None, "estimated gap ~2.5e-01"),
-    (1e-3, math.inf, None, "estimated gap ~inf"),
+    (1e-3, math.inf, None, ""), (1e-3, 1.7, None, ""), ("mean:1e-3", 1.7, None, "estimated gap ~1.7e+00"),
 ])  # fmt: skip
 def test_a_terminal_shows_the_gap_on_its_way(tol, estimate, gap, said):
     console = Console(stream=io.StringIO())

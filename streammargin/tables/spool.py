@@ -30,7 +30,7 @@ from streammargin.sources.hdf5.from_batches import write_batches, write_rows
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.hdf5.write import RowWriter
 from streammargin.sources.labels import LabelColumn
-from streammargin.sources.schema import Column, Schema
+from streammargin.sources.schema import TEXT, Column, Schema
 from streammargin.sources.views import View
 from streammargin.tables.apply import beside_rows, fill, rows_of
 from streammargin.tables.dates import like_dates
@@ -339,7 +339,9 @@ class OfTable(Spoolable):
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         if self.told and not (again and schema.dtype == "float32"):
             what = "its numbers need float64, so they take" if again else f"its {count} rows are written to {path},"
-            note(f"{self.name}: {what} {format_size(count * schema.row_bytes)} at most")
+            words = any(column.kind == TEXT for column in schema.columns)  # how many is known once they are written
+            size = "as large as their words need" if words else f"{format_size(count * schema.row_bytes)} at most"
+            note(f"{self.name}: {what} {size}")
         found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
                         _label_column(self.table), name=self.name, key=self.key)  # fmt: skip
         told = lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain()), RANGES: ranges()}  # noqa: E731  # at the end

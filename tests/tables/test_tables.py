@@ -231,6 +231,14 @@ def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path, here)
     assert here(*words, "-q", cwd=tmp_path).stderr == ""
 
 
+def test_the_size_of_words_is_not_foretold(tmp_path, caplog):
+    parquet.write_table(pa.table({"doc": ["one two three", "two words"] * 20, "y": ["u", "v"] * 20}), tmp_path / "t")
+    table = with_roles(arrow.of_parquet(str(tmp_path / "t")), Asked(y="y", text=(("doc", 1),)))
+    with caplog.at_level("INFO", "streammargin"):
+        OfTable(table).write(str(tmp_path / "a.h5"), False)
+    assert re.search(r"its 40 rows are written to \S+, as large as their words need$", caplog.messages[-1])
+
+
 def test_the_model_keeps_the_schema(files, tmp_path):
     model = sm.train(files["p.csv"], **OPTIONS).model
     model.save(tmp_path / "m.npz")

@@ -55,45 +55,63 @@ def run(options: argparse.Namespace) -> int:
         code, _ = _call("streammargin.data_tools", "generate", data, "--size", options.size, *shape)
         if code:
             return code
-        print(f"  {time.monotonic() - started:.0f} s", flush=True)
+        print(f"  written in {time.monotonic() - started:.0f} s", flush=True)
         # the compiler takes memory and time of its own: it is done before either is measured
-        _call("streammargin.data_tools", "generate", small, "--rows", "100", *shape, silent=True)
+        _call("streammargin.data_tools", "generate", small, "--rows", "100", *shape, waiting="writing 100 rows more")
         on_small = ["train", small, *train, "-o", model + ".small", "--force", "-q"]
-        print("  (compiling for this machine, unless it was done before)", flush=True)
-        _call("streammargin", *on_small, silent=True, STREAMMARGIN_PATIENCE="0")
+        compiling = "compiling for this machine, unless it was done before"
+        _call("streammargin", *on_small, waiting=compiling, STREAMMARGIN_PATIENCE="0")
         code, peak = _call("streammargin", "train", data, "-o", model, *train, "--log-json", log)
         if code:
             return code
         with open(log, encoding="utf-8") as file:
             events = [json.loads(line) for line in file]
         # what the interpreter and the compiled kernels take: the same command on 100 rows of the same width
-        _, idle = _call("streammargin", *on_small, silent=True)
+        _, idle = _call("streammargin", *on_small, waiting="the same command on 100 rows, to compare the memory")
         for line in _proven(events, peak, idle, budget):
             print(line)
         if options.keep:
             print(f"kept: {data}, {model}")
+        else:
+            print(f"{folder} is deleted, with the data and the model; --keep keeps them")
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
-def _call(module: str, *arguments: str, silent: bool = False, **environment: str) -> tuple[int, int]:
+def _call(module: str, *arguments: str, waiting: str = "", **environment: str) -> tuple[int, int]:
     """Run one of our commands in a new process; returns (exit code, peak resident bytes).
 
-    environment: variables to set for it.
+    waiting: what is said in place of its output, with the seconds on a terminal. environment: variables to set for it.
     """
-    if not silent:
+    if not waiting:
         name = "streammargin-data" if module == "streammargin.data_tools" else module
         print(f"$ {shlex.join([name, *arguments])}", flush=True)
-    output: Any = subprocess.DEVNULL if silent else None
+    output: Any = subprocess.DEVNULL if waiting else None
     command = [sys.executable, "-m", module, *arguments]
     child = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
     entry.before_leaving.append(child.kill)
-    _, status, usage = os.wait4(child.pid, 0)
+    status, usage = _ended(child, waiting)
     child.returncode = os.waitstatus_to_exitcode(status)
     peak = usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
     return child.returncode, peak
+
+
+def _ended(child: subprocess.Popen, waiting: str) -> tuple[int, Any]:
+    """Status and usage of the process, once it has ended; until then says what it does, if anything is to be said."""
+    if not waiting:
+        return os.wait4(child.pid, 0)[1:]
+    terminal, started, told = sys.stdout.isatty(), time.monotonic(), 0
+    print(f"  {waiting}", end="" if terminal else "\n", flush=True)
+    while not (found := os.wait4(child.pid, os.WNOHANG))[0]:
+        time.sleep(0.05)
+        if terminal and (passed := int(time.monotonic() - started)) > told:
+            told = passed
+            print(f"\r  {waiting}: {told} s", end="", flush=True)
+    if terminal:
+        print()
+    return found[1:]
 
 
 def _proven(events: list[dict[str, Any]], peak: int, idle: int, budget: int) -> list[str]:
@@ -106,7 +124,7 @@ def _proven(events: list[dict[str, Any]], peak: int, idle: int, budget: int) -> 
         f"{end['seconds']:.1f} s, {read / 1e9:.1f} GB read",
         f"proven: the objective {exact['primal']:.6g} is within a relative {exact['gap']:.1e} of the best possible",
         f"        (a dual solution of value {exact['dual']:.6g} bounds it from below; at fixed weights, from all rows)",
-        f"        {exact['mistakes']:,} rows ({exact['train_error']:.2%}) on the wrong side; 2.5% have the wrong label",
+        f"        {exact['mistakes']:,} rows ({exact['train_error']:.2%}) on the wrong side",
         f"memory: {(peak - idle) / mebibyte:.0f} MiB more than on 100 rows of the same width "
         f"(peak {peak / mebibyte:.0f} against {idle / mebibyte:.0f} MiB); the budget is {budget / mebibyte:.0f} MiB",
     ]

@@ -89,6 +89,7 @@ def generate(
     drawing = _Drawing((hidden / np.linalg.norm(hidden, axis=0)).astype(dtype), filled, classes, separable, noise)
     step = max(1, BATCH_BYTES // row_bytes)
     with writing(output, force, dtype, sparse, features) as writer:
+        writer.of = count
         for each, start in enumerate(range(0, count, step), 1):
             writer.append(drawing.rows(np.random.default_rng([seed, each]), min(step, count - start)))
     return count

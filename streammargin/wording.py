@@ -6,7 +6,7 @@ import logging
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 LOG = logging.getLogger("streammargin")
@@ -84,6 +84,15 @@ def warn(text: str, code: str = "library") -> None:
 def note(text: str) -> None:
     """Log what a table or a spool says of itself, with options in backquotes."""
     LOG.info(Message(text), stacklevel=2)
+
+
+watchers: list[Callable[[str], object]] = []  # of the command: show how far a long read or write is
+
+
+def how_far(text: str) -> None:
+    """Tell whoever watches how far a long read or write is."""
+    for watch in watchers:
+        watch(text)
 
 
 def one_line(text: str) -> str:

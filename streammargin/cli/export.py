@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streammargin.cli.options import name
+from streammargin.cli.remarks import say
 from streammargin.files import check_apart, check_output
 
 FORMS = ("json", "onnx", "liblinear", "celltypist", "csv")  # as of model/exports/files.py, which is loaded later
@@ -29,4 +30,5 @@ def run(options: argparse.Namespace) -> int:
     check_output(options.output, options.force)
     check_apart({"the export": options.output}, [options.model])
     export(load_model(options.model, options.memory), options.to, options.output, options.force)
+    say(f"model written to {options.output}, as {options.to}")
     return 0

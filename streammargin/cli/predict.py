@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.cli.options import add_scoring, argument, name, to_score
-from streammargin.cli.remarks import Remarks
+from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart, check_output, replacing, short_reason
 from streammargin.kinds import ALL, Column, Names, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.sources.base import Source
-from streammargin.wording import one_line, short
+from streammargin.wording import counted, one_line, short
 from streammargin.workers import Workers
 
 
@@ -65,14 +65,24 @@ def run(options: argparse.Namespace) -> int:
         closing(Workers(threads_of(options.threads or ALL))) as workers,
     ):
         scored = model.score_blocks(rows, asked["memory"], options.missing_columns, workers, wanted.values)
-        blocks = small(Part(part.start, part.scores, part.ids) for part in scored)
+        ends: list[int] = [0]
+        blocks = _noted(small(Part(part.start, part.scores, part.ids) for part in scored), ends)
         with replacing(options.output, options.force) if options.output else nullcontext("") as path:
             if write is not None:
                 write(path, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
-                return 0
-            with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
-                write_text(out, blocks, wanted, options.id)
+            else:
+                with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
+                    write_text(out, blocks, wanted, options.id)
+    if options.output:
+        say(f"{wanted.name} of {counted(ends[-1], 'row')} written to {options.output}")
     return 0
+
+
+def _noted(parts: Iterator[Part], ends: list[int]) -> Iterator[Part]:
+    """The same parts; ends: gets the number of rows so far."""
+    for part in parts:
+        ends[-1] = part.start + len(part.values)
+        yield part
 
 
 def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | None:

@@ -151,6 +151,9 @@ class _Records(Remarks):
         super().__init__(logging.WARNING if quiet else logging.INFO)
         self.publish = publish
 
+    def far(self, text: str) -> None:
+        self.publish({"event": "writing", "message": text})
+
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
             code = getattr(record, "code", "library")

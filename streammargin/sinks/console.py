@@ -323,6 +323,10 @@ class Console:
             parts = [f"pass {event['pass']}", cost, f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
             self._line("  ".join(part for part in parts if part))
 
+    def _on_writing(self, event: dict[str, Any]) -> None:
+        if self.bar and self._due():
+            self._line(event["message"], passing=True)
+
     def _on_warning(self, event: dict[str, Any]) -> None:
         self._line(event["message"], mark=self._paint("warning: ", "33"))
 

@@ -19,7 +19,7 @@ from streammargin.tables.readers.base import Reader
 from streammargin.tables.spellings import ALL, HELPERS, WHOLE, fits, fitting, read
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
-from streammargin.wording import joined, short, shown
+from streammargin.wording import how_far, joined, short, shown
 
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
 MOST_LETTERS = 1 << 25  # of these words together
@@ -159,6 +159,7 @@ def tally(reader: Reader, of: Counting) -> dict[str, Tally]:
                 column = _read(reader, name, column, of.spelt[name], row)
             _add(reader, found[name], name, column, row, label)
         row += batch.num_rows
+        how_far(f"{row:,} rows read")
     if row == 0:
         raise DataError(f"{reader.name} has no rows; check the input")
     return found

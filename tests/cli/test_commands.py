@@ -86,7 +86,9 @@ def test_predict_to_everything(trained, blobs, tmp_path, here):
     head, *lines = printed.stdout.split()
     assert head == "1" and np.array(lines, float) == pytest.approx(scores, rel=1e-14)
     for name, decision in (("p.txt", []), ("p.npy", []), ("p.h5", []), ("s.npy", ["--decision"])):
-        assert here("predict", model, data, "-o", tmp_path / name, *decision).returncode == 0
+        done = here("predict", model, data, "-o", tmp_path / name, *decision)
+        what = f"{'scores' if decision else 'labels'} of {len(X)} rows"
+        assert done.returncode == 0 and done.stderr == f"{what} written to {tmp_path / name}\n"
     assert [int(line) for line in (tmp_path / "p.txt").read_text().split()] == labels.tolist()
     assert np.array_equal(np.load(tmp_path / "p.npy"), labels)
     assert np.allclose(np.load(tmp_path / "s.npy"), scores)
@@ -307,4 +309,5 @@ def test_demo_small(tmp_path):
     done = call("demo", "--size", "40M", "--memory", "28M", "--dir", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "proven: the objective" in done.stdout and "within a relative" in done.stdout and os.listdir(tmp_path) == []
+    assert done.stdout.endswith("is deleted, with the data and the model; --keep keeps them\n")
     assert call("demo", "--dir", tmp_path / "none").returncode == 73

@@ -1,7 +1,9 @@
 """Generated data keep their promises; shuffling and splitting lose, repeat and mix up nothing."""
 
+import io
 import os
 import re
+import sys
 
 import h5py
 import numpy as np
@@ -10,6 +12,8 @@ import scipy.sparse as sp
 from conftest import write_h5
 from test_convert import stored
 
+from streammargin import wording
+from streammargin.cli import remarks
 from streammargin.data_tools.generate import generate
 from streammargin.data_tools.main import main
 from streammargin.data_tools.shuffle import shuffle
@@ -176,3 +180,17 @@ def test_large_compressed_chunks_are_split_and_shuffled(tmp_path):
     split(str(path), str(tmp_path / "a.h5"), str(tmp_path / "b.h5"))
     shuffle(str(path), str(tmp_path / "c.h5"), memory="64M")
     assert len(stored(tmp_path / "c.h5")[0]) == len(X)
+
+
+def test_a_terminal_shows_how_far_it_is(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(remarks, "OFTEN", 0.0)
+    path = str(tmp_path / "a.h5")
+    for words, shown in (([], "\r\x1b[K10 of 10 rows written\r\x1b[K"), (["--force", "-q"], "")):
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        assert main(["generate", path, "--rows", "10", *words]) == 0
+        assert sys.stderr.getvalue() == shown + f"{path}: 10 rows, 100 columns\n" * (not words)
+        assert not wording.watchers

@@ -310,7 +310,8 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
 def test_the_command_writes_each_form_once(blobs_file, tmp_path, here):
     assert here("train", blobs_file, "-q", "-o", "m.npz", cwd=tmp_path).returncode == 0
     for form in ("json", "liblinear", "csv"):
-        assert here("export", "m.npz", "--to", form, "-o", f"m.{form}", cwd=tmp_path).returncode == 0
+        done = here("export", "m.npz", "--to", form, "-o", f"m.{form}", cwd=tmp_path)
+        assert done.returncode == 0 and done.stderr == f"model written to m.{form}, as {form}\n"
         again = here("export", "m.npz", "--to", form, "-o", f"m.{form}", cwd=tmp_path)
         assert again.returncode == 73 and "--force" in again.stderr
         assert here("export", "m.npz", "--to", form, "-o", f"m.{form}", "--force", cwd=tmp_path).returncode == 0

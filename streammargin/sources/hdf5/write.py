@@ -23,7 +23,7 @@ from streammargin.matching import EXACT, MAX_CLASSES, number_in, plain, spelt
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.columns import OUTPUTS, write_names
 from streammargin.sources.labels import ATTRIBUTE, TASKS, LabelColumn, output_names, values_of
-from streammargin.wording import shown
+from streammargin.wording import how_far, shown
 
 CHUNK_BYTES = 4 << 20
 TEXT_BYTES = 64  # of a text: the object, and what HDF5 makes of it
@@ -366,6 +366,7 @@ class RowWriter:
     features: int | None
     names: np.ndarray | None = None
     label: LabelColumn | None = None
+    of: int = 0  # rows that there will be; 0: unknown
     rows: int = 0
     nnz: int = 0
     widest: int = 0
@@ -409,6 +410,7 @@ class RowWriter:
                     self._columns[name] = self._labels(name, values) if of_labels else Appender(self.file, name, kind)
                 self._columns[name].append(values)
         self.disk.check()
+        how_far(f"{self.rows:,} {f'of {self.of:,} ' if self.of else ''}rows written")
 
     def _labels(self, name: str, first: np.ndarray) -> LabelWriter | SpeltWriter:
         """Writes labels, or tasks, as the first ones are: (m,), or (m, outputs)."""

@@ -524,6 +524,32 @@ def test_damaged_stores_end_in_a_sentence(store, tmp_path):
         path.write_bytes(whole)
 
 
+@pytest.mark.parametrize("part, said", [("data", "no file of .* chunks of its values"), ("indices", "has column 0 twice"),
+    ("indptr", "indptr ends at 0")])  # fmt: skip
+def test_a_store_whose_chunks_were_lost_is_refused(store, tmp_path, part, said):
+    """zarr takes a chunk without a file as zeros."""
+    lost = [
+        path
+        for path in (tmp_path / "cells.zarr/layers/counts" / part).rglob("*")
+        if path.is_file() and not path.name.startswith((".z", "zarr.json"))
+    ]
+    assert lost
+    for path in lost:
+        path.unlink()
+    with pytest.raises(DataError, match=said):
+        sm.train(store, x="layers/counts", y="obs/type")
+
+
+def test_chunks_of_no_entries_are_refused(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.open(str(tmp_path / "rows.zarr"), mode="w", shape=(20, 4), chunks=(10, 4), dtype="float32", zarr_format=2)
+    path = tmp_path / "rows.zarr/.zarray"
+    path.write_text(path.read_text().replace("10,", "0,"))
+    np.save(tmp_path / "y.npy", np.arange(20) % 2)
+    with pytest.raises(DataError, match="rows.zarr"):
+        sm.train(str(tmp_path / "rows.zarr"), y=str(tmp_path / "y.npy"))
+
+
 def test_a_chunk_that_memory_cannot_hold_is_refused(tmp_path):
     zarr = pytest.importorskip("zarr")
     zarr.open(str(tmp_path / "rows.zarr"), mode="w", shape=(1 << 20, 64), chunks=(1 << 20, 64), dtype="float32")

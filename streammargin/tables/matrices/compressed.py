@@ -222,6 +222,8 @@ def spans(indptr: Array, entries: int, path: str) -> Iterator[tuple[int, np.ndar
             yield start + low, part[low : high + 1]
             low = high
         last = int(part[-1])
+    if last == 0 < entries:
+        raise DataError(f"{path}: indptr ends at 0, and there are {entries} stored values; write the file again")
 
 
 def _by_rows(parts: Mapping[str, Array], shape: tuple[int, int], path: str) -> Iterator[Batch]:

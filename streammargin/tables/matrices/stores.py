@@ -79,6 +79,8 @@ class Store:
         """The array. DataError, UsageError if a chunk, or all of at most `most` entries, takes too much memory."""
         if not self.is_array(array):
             raise DataError(f"{self.path}: {name} is a group where an array should be; write the store again")
+        if 0 in array.chunks and 0 not in array.shape:
+            raise DataError(f"{self.path}: {name} has chunks of the shape {array.chunks}; write the store again")
         chunk = math.prod(array.chunks) * array.dtype.itemsize
         if chunk > max(PIECE, self._how.memory // 4):
             least = -(-4 * chunk >> 20)
@@ -117,6 +119,8 @@ class Store:
         shape = check_shape(group.attrs.get("shape"), self.path)
         check_filled(self.path, *shape)
         parts = {part: Entries(self, group, part, where) for part in ("data", "indices", "indptr")}
+        if (lost := parts["data"].array.nchunks - parts["data"].array.nchunks_initialized) > 0:  # zarr takes them as 0
+            raise DataError(f"{where} has no file of {lost} chunks of its values; copy or write the store again")
         found = in_rows(parts, kind == "csr_matrix", shape, self.path, self._how)
         return self._matrix(found, True, shape, value_dtype(parts["data"].array.dtype, where), name)
 

@@ -340,7 +340,8 @@ class OfTable(Spoolable):
         if self.told and not (again and schema.dtype == "float32"):
             what = "its numbers need float64, so they take" if again else f"its {count} rows are written to {path},"
             words = any(column.kind == TEXT for column in schema.columns)  # how many is known once they are written
-            size = "as large as their words need" if words else f"{format_size(count * schema.row_bytes)} at most"
+            size = format_size(count * schema.row_bytes) + " of numbers" * (not again)
+            size = "as large as their words need" if words else f"{size} at most"
             note(f"{self.name}: {what} {size}")
         found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
                         _label_column(self.table), name=self.name, key=self.key)  # fmt: skip

@@ -226,7 +226,10 @@ def test_a_run_says_where_its_rows_are_and_how_many_bytes(files, tmp_path, here)
     spool = os.path.join("kept", "p.csv.rows.h5")
     first, again = (here(*words, cwd=tmp_path).stderr.splitlines() for _ in range(2))
     assert first[0].endswith("p.csv: the label is column 4, income")
-    assert re.search(rf"its 400 rows are written to {spool}, [\d.]+K at most$", first[1]) and "400 rows," in first[3]
+    assert (
+        re.search(rf"its 400 rows are written to {spool}, [\d.]+K of numbers at most$", first[1])
+        and "400 rows," in first[3]
+    )
     assert re.search(rf"rows are read from {spool}, as nothing has changed", again[1])
     assert here(*words, "-q", cwd=tmp_path).stderr == ""
 
@@ -531,7 +534,7 @@ def test_numbers_alone_are_written_in_one_pass_as_in_two(tmp_path, monkeypatch, 
     with caplog.at_level("INFO", "streammargin"):
         once = outcome("one.h5")
     sizes = [re.sub(r".*: ", "", line) for line in caplog.messages if line.endswith(" at most")]
-    assert re.fullmatch(r"its 300 rows are written to \S+, [\d.]+K at most", sizes[0])
+    assert re.fullmatch(r"its 300 rows are written to \S+, [\d.]+K of numbers at most", sizes[0])
     assert sizes[1:] == (["its numbers need float64, so they take 11.7K at most"] if kind == "large" else [])
     if kind not in ("large", "gap", "infinite"):
         assert len(reads) == 1

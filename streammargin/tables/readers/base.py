@@ -145,7 +145,9 @@ class Reader(ABC):
     count : int or None
         Of the rows; None if it is not known before reading;
     gaps : sequence of str
-        Texts that stand for a missing value; labels apart, of which only "" does. A typed table has none.
+        Texts that stand for a missing value; labels apart, of which only "" does. A typed table has none;
+    padded : dict of str to str
+        Columns of text with a value that begins with 0, as 007, in the first rows, and that value.
     """
 
     name: str
@@ -156,6 +158,7 @@ class Reader(ABC):
     types: Mapping[str, pa.DataType] = MappingProxyType({})
     count: int | None = None
     gaps: Sequence[str] = ()
+    padded: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
@@ -171,7 +174,7 @@ class Reader(ABC):
 
     def take_after(self, other: Reader) -> None:
         """Have the name, the columns and the kind of another reader."""
-        for each in ("name", "columns", "named", "typed", "types", "gaps"):
+        for each in ("name", "columns", "named", "typed", "types", "gaps", "padded"):
             setattr(self, each, getattr(other, each))
 
     @property

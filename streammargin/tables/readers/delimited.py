@@ -23,6 +23,7 @@ from streammargin.wording import counted, short, shown
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 BLANKS = " \t"
+PADDED, LOOKED_AT = re.compile("0[0-9]+"), 1 << 16  # a number of a code; bytes of the first rows
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
@@ -47,6 +48,7 @@ class Delimited(Reader):
         self._text = text
         self._rows = self._line = self._here = 0  # rows before the latest piece, its first line, its rows
         self._piece = b""
+        self.padded: dict[str, str] = {}
         self._places: dict[int, str] = {}  # of rows of the latest piece
         blanks, mark = BLANKS.replace(separator, ""), re.escape(separator)
         # a quote with blanks outside or inside of it: these are told apart, which Arrow does not
@@ -74,6 +76,8 @@ class Delimited(Reader):
             source.piece = self.room.text(PIECE, len(self.columns))
             for line, raw in self._pieces(source):
                 self._line, self._piece, self._places = line, raw, {}
+                if not self._rows:
+                    self._look_for_codes()
                 try:
                     if raw.count(b'"') % 2:  # of the last piece: to Arrow the end of the text closes a quote
                         for _ in self._lines():
@@ -103,6 +107,15 @@ class Delimited(Reader):
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 self._rows += table.num_rows
+
+    def _look_for_codes(self) -> None:
+        """Find the columns of the first piece with numbers that begin with 0, which Arrow leaves out."""
+        text = self._piece[: self._piece.rfind(b"\n", 0, LOOKED_AT) + 1].decode("utf-8", "replace")
+        with contextlib.suppress(csv.Error):  # said when the piece is parsed
+            for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.separator):
+                for name, word in zip(self.columns, map(str.strip, fields), strict=False):
+                    if PADDED.fullmatch(word):
+                        self.padded.setdefault(name, word)
 
     def _pieces(self, source: Text) -> Iterator[tuple[int, bytes]]:
         """(number of its first line, whole rows); a row may have line ends in quotes. The header is left out."""

@@ -228,12 +228,12 @@ def number_of(one: Any, spelling: str) -> float:
 
 
 def date_of(one: Any, first: str | None, words: Sequence[str]) -> list[float]:
-    """The year and the days since `first`, unless that is None, and a 1 for each part of the date among the words."""
+    """The years and the days since `first`, unless that is None, and a 1 for each part of the date among the words."""
     when = np.array(one if first else f"1970-01-01T{one}", "datetime64[us]")
     day, month, hour = (when.astype(f"datetime64[{unit}]").astype(int) for unit in "DMh")
     parts = {f"month={month % 12 + 1}", f"day of the week={WEEKDAYS[(day + 3) % 7]}", f"hour={hour - 24 * day}"}
-    numbers = [int(month) // 12 + 1970.0, int(day) - int(np.datetime64(first, "D").astype(int))] if first else []
-    return [*numbers, *(float(word in parts) for word in words)]
+    numbers = [month // 12 + 1970 - int(first[:-6]), day - np.datetime64(first, "D").astype(int)] if first else []
+    return [*map(float, numbers), *(float(word in parts) for word in words)]
 
 
 def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown: str) -> int:

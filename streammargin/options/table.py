@@ -212,7 +212,7 @@ class Options:
     decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of "
         "ambiguous numbers of a table, such as 1,234 (default: they are an error)")
     dates: bool | str | None = option(None, Given(("day-first", "month-first")), "table", TABLES, "expand the dates of "
-        "a table to year, days, month, day of the week and hour; the value is the order of ambiguous ones (default: "
+        "a table to years, days, month, day of the week and hour; the value is the order of ambiguous ones (default: "
         "dates are an error)")
     missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "replace missing values "
         "of a table by the mean, by zero, or by the mean and a column that marks them (default: they are an error)")

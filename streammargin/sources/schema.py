@@ -31,8 +31,8 @@ class Column:
     `indicator`: one more column is 1 for a gap. `ngrams`: of text, the longest sequence of words that is counted.
     `spelling`: of numbers and dates in text, as `streammargin.tables.spellings` names it; "" for numbers of programs.
 
-    A date is a year and the days since the date `first`, and a column of 0 and 1 for each of `words`; `first` is "" for
-    times of the day, which have no year. fill: the days in place of a gap; year: its year.
+    A date is the years since that of the date `first` and the days since it, and a column of 0 and 1 for each of
+    `words`; `first` is "" for times of the day, which have no year. fill: the days in place of a gap; year: its years.
     """
 
     name: str
@@ -46,6 +46,11 @@ class Column:
     spelling: str = ""
     first: str = ""
     year: float = 0.0
+
+    @property
+    def first_year(self) -> int:
+        """The year from which years are counted; 0 for times of the day."""
+        return int(self.first[:-6] or 0)
 
     @property
     def numbers(self) -> int:
@@ -72,7 +77,7 @@ class Column:
         own = [self.name] if self.kind == NUMBER else [f"{self.name}={word}" for word in self.words]
         own += [f"{self.name}={OTHER}"] * self.other
         if self.kind == DATE:
-            numbers = [f"{self.name}: year", f"{self.name}: days since {self.first}"]
+            numbers = [f"{self.name}: years since {self.first_year}", f"{self.name}: days since {self.first}"]
             own = numbers[: self.numbers] + [f"{self.name}: {word}" for word in self.words]
         return own + [f"{self.name} is missing"] * self.indicator
 

@@ -329,7 +329,7 @@ class _Apply(NamedTuple):
             start, fill = int(np.datetime64(column.first, "D").astype(np.int64)), column.fill or 0.0
             numbers = np.tile([[column.year], [fill]], len(values))
             if parts is not None and parts.years is not None and parts.days is not None:
-                numbers[:, known] = parts.years, parts.days - start
+                numbers[:, known] = parts.years - column.first_year, parts.days - start
             yield from enumerate(numbers)
         for found in () if parts is None else places_of(parts, column.words):
             own = np.full(len(values), -1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -196,6 +197,13 @@ def say_dates(table: str, names: list[str]) -> None:
         are = "looks like dates, and counts as a number" if len(names) == 1 else "look like dates, and count as numbers"
         hint = "write dates as 2024-01-31, and expand them with `dates=True`"
         warn(f"{table}: {all_of(names)} {are}, as 20240131; {hint}")
+
+
+def say_codes(table: str, names: list[str]) -> None:
+    """Warn of columns of numbers that begin with 0, of which numbers have no zeros in front. names: with examples."""
+    if names:
+        are = "begins with 0, and counts as a number" if len(names) == 1 else "begin with 0, and count as numbers"
+        warn(f"{table}: {all_of(names)} {are}; if it is a code, name its column in `categorical`")
 
 
 def say_digits(table: str, names: list[str]) -> None:
@@ -398,6 +406,8 @@ def _settled(
         raise refused(table.name, faults, table.asked)
     _check_texts(table, tallies)
     say_dates(table.name, [name for name, found in tallies.items() if found.numbers and found.dated])
+    say_codes(table.name, [f"{short(name)} ({shown(word)})" for name, word in reader.padded.items()
+                           if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
     if remark := told(tallies, readings):
@@ -414,7 +424,7 @@ def _sizes(name: str, found: Tally) -> dict[str, float]:
     """The largest |x| of the columns of numbers that a column becomes; words are columns of 0 and 1."""
     dates = found.dates
     if dates.first is not None and dates.last is not None:
-        return {f"{name}: year": dates.years / dates.count, f"{name}: days": float(dates.last - dates.first)}
+        return {f"{name}: days": float(dates.last - dates.first)}
     return {name: 1.0 if found.words or dates.count else found.largest}
 
 
@@ -482,5 +492,6 @@ def _date(table: Table, name: str, found: Dates, spelling: str, indicator: bool)
     if found.first is None:
         return Column(name, DATE, words, fill=None if missing is None else 0.0, indicator=indicator, spelling=spelling)
     fill = None if missing is None else found.days / found.count - found.first if missing != ZERO else 0.0
-    year = found.years / found.count if missing not in (None, ZERO) else 0.0
-    return Column(name, DATE, words, False, fill, indicator, spelling=spelling, first=iso(found.first), year=year)
+    column = Column(name, DATE, words, False, fill, indicator, spelling=spelling, first=iso(found.first))
+    years = found.years / found.count - column.first_year if missing not in (None, ZERO) else 0.0
+    return replace(column, year=years)  # from the first one: 2024 is far from 0, and sparse rows are not centred

@@ -201,6 +201,44 @@ def test_a_table_without_names(tmp_path):
     assert np.array_equal(made.predict(rows.to_numpy()), model.predict(str(tmp_path / "n.csv")))
 
 
+def as_people_write(rows=120, gaps=True):
+    """Dates and numbers as people write them, in text."""
+    random = np.random.default_rng(8)
+    spent, day = random.gamma(2.0, 900.0, rows), pd.Timestamp("2022-11-20 07:30", tz=None)
+    days = pd.Series([day + pd.Timedelta(hours=37 * k) for k in range(rows)])
+    frame = pd.DataFrame(
+        {
+            "when": days.dt.strftime("%Y-%m-%d %H:%M"),
+            "seen": days.dt.strftime("%d/%m/%Y"),
+            "born": days.dt.strftime("%m/%d/%Y"),
+            "stamp": days,
+            "spent": [f"${value:,.2f}" for value in spent],
+            "profit": [f"({-value:.2f})" if value < 0 else f"{value:.2f}" for value in spent - 1500.0],
+            "prix": [f"{value:,.2f} €".replace(",", " ").replace(".", ",") for value in spent],
+            "share": [f"{value / 99.0:.1f}%" for value in spent],
+            "paid": random.choice(["yes", "No"], rows),
+            "y": np.where(spent > 1500.0, "high", "low"),
+        }
+    )
+    for place, name in enumerate(frame.columns[:-1] if gaps else ()):
+        frame.loc[place :: 11 + place, name] = None
+    return frame
+
+
+@pytest.mark.parametrize("options", [{}, {"missing": "mean"}, {"missing": "indicator", "scale": "std"}], ids=str)
+def test_dates_and_numbers_as_people_write_them(options):
+    frame = as_people_write(gaps=bool(options))
+    model = sm.train(frame, y="y", dates=True, loss="logistic", tol=0.1, **options).model
+    assert [column.spelling for column in model.schema.columns][1:5] == ["day-first", "month-first", "year-first",
+                                                                         "point $"]  # fmt: skip
+    made = pickle.loads(pickle.dumps(model.to_sklearn()))
+    same(model, made, frame.drop(columns="y"), 1e-6)
+    later = frame.drop(columns="y").assign(when="1999-12-31T23:59:59Z", share="7%", spent=12.5)
+    same(model, made, later[frame["profit"].notna()].head(1).assign(spent="$12.5"), 1e-6)
+    with pytest.raises(ValueError, match="could not convert string to float: 'much'"):
+        made.predict(later.assign(spent="much"))
+
+
 PROGRAM = """
 import pickle, sys
 class Ours:
@@ -215,12 +253,13 @@ for path in sys.argv[1:]:
 
 
 def test_it_needs_scikit_learn_alone(tmp_path):
-    frame = with_gaps(people())
+    frame, written = with_gaps(people()), as_people_write()
     rows = frame.drop(columns="income")
+    dated = sm.train(written, y="y", dates=True, missing="mean", tol=0.1).model
     table = sm.train(frame, y="income", missing="indicator", tol=0.1).model
     mapped = sm.train((X, TWO), map="rff:31,gamma=0.2", scale="std", tol=0.1).model
     files = []
-    for name, model, data in (("table", table, rows), ("mapped", mapped, NEW)):
+    for name, model, data in (("table", table, rows), ("mapped", mapped, NEW), ("dated", dated, written)):
         files.append(str(tmp_path / name))
         with open(files[-1], "wb") as file:
             pickle.dump((model.to_sklearn(), data, model.predict(data)), file)
@@ -228,10 +267,10 @@ def test_it_needs_scikit_learn_alone(tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
-def test_what_has_no_pipeline_says_so():
+def test_what_has_no_pipeline_says_so(tmp_path):
     days = pd.date_range("2024-01-01", periods=60)
-    dates = pd.DataFrame({"when": days, "y": np.arange(60) % 2})
-    prices = pd.DataFrame({"price": [f"{k}%" for k in range(60)], "y": np.arange(60) // 30})
+    dates = pd.DataFrame({"when": days.strftime("%d %B %Y"), "y": np.arange(60) % 2})
+    (tmp_path / "prices.csv").write_text("".join(f"{k}%,{k // 30}\n" for k in range(60)))
     gaps = with_gaps(people())
     for trained, words in (
         (
@@ -243,8 +282,11 @@ def test_what_has_no_pipeline_says_so():
             "weights for each of 2 tasks cannot be exported",
         ),
         (lambda: sm.train((X, TWO), map="nystroem:9,kernel=rbf:1+linear", tol=0.1), "no map nystroem.* of one kernel"),
-        (lambda: sm.train(dates, y="y", dates=True, tol=0.1), "cannot expand dates, as of when"),
-        (lambda: sm.train(prices, y="y", tol=0.1), r"as those of the column price \(point %\)"),
+        (lambda: sm.train(dates, y="y", dates=True, tol=0.1), r"cannot read dates as those of when \(day, month by"),
+        (
+            lambda: sm.train(str(tmp_path / "prices.csv"), y=1, tol=0.1),
+            "point % by pandas, and the column 0 has no name",
+        ),
         (
             lambda: sm.train(gaps, y="income", missing="indicator", map="rff:9", tol=0.1),
             "work .*front of a map",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,8 @@ def named_columns(model: Model) -> Iterator[tuple[str, str | None]]:
         if column.kind == TEXT:
             yield from ((column.name, f"#{place}") for place in range(column.width))
             continue
-        numbers = [None] if column.kind == NUMBER else ["year", f"days since {column.first}"][: column.numbers]
+        since = [f"years since {column.first_year}", f"days since {column.first}"]
+        numbers = [None] if column.kind == NUMBER else since[: column.numbers]
         words = [*numbers, *column.words, *[OTHER] * column.other, *["missing"] * column.indicator]
         yield from ((column.name, word) for word in words)
 
@@ -168,17 +170,18 @@ def json_text(model: Model) -> str:
 
     A column has its name or number, and its weights: a list with one for each score, or such a list for each category.
     `gap` is what a missing value adds to the scores, and `other` what a rare category adds. `calibration` has what
-    makes probabilities of scores, if there is any (docs/production.md). UsageError for columns that a scorer would have
-    to make: dates, words of texts, numbers with a unit.
+    makes probabilities of scores, if there is any (docs/production.md). A date has a column for each of its parts, such
+    as `when: hour`. UsageError for words of texts, which a scorer would have to count.
     """
     parts = taken(model, "JSON", maps=False, calibrated="sigmoid isotonic")
     if parts.schema is None:
         names = [name for name, _ in named_columns(model)]
         columns = [{"name": name, "weights": each} for name, each in zip(names, parts.coef.T.tolist(), strict=True)]
     else:
-        table = zip(parts.schema.columns, parts.schema.starts.tolist(), strict=False)
-        columns = [_column(parts, column, start) for column, start in table]
-        columns = [column if parts.schema.named else {**column, "name": str(k)} for k, column in enumerate(columns)]
+        table = list(zip(parts.schema.columns, parts.schema.starts.tolist(), strict=False))
+        if not parts.schema.named:
+            table = [(replace(column, name=str(k)), start) for k, (column, start) in enumerate(table)]
+        columns = [each for column, start in table for each in _of_column(parts, column, start)]
     found = {"format": FORMAT, "version": VERSION, "classes": parts.classes.tolist(), "outputs": parts.outputs,
              "link": parts.link, "intercept": parts.intercept.tolist(), "columns": columns}  # fmt: skip
     if parts.calibration:
@@ -187,16 +190,35 @@ def json_text(model: Model) -> str:
     return json.dumps(found, allow_nan=False) + "\n"
 
 
-def _column(parts: Parts, column: Column, start: int) -> dict[str, Any]:
-    """A column of a table. UsageError for one that a scorer would have to make."""
-    weights = parts.coef[:, start : start + column.width].T.tolist()
-    pair = column.spelling.split("/") if column.kind == NUMBER and "/" in column.spelling else []
-    if column.kind not in (NUMBER, CATEGORY) or (column.spelling and not pair):
-        what = {DATE: "a date", NUMBER: f"a number with a unit or marks ({column.spelling})"}
+def _of_column(parts: Parts, column: Column, start: int) -> Iterator[dict[str, Any]]:
+    """A column of a table, or the parts of a date. UsageError for one that a scorer would have to make."""
+    if column.kind == TEXT:
         raise UsageError(
-            f"the column {column.name} is {what.get(column.kind, 'free text')}, which JSON does not have; train on "
-            "numbers and categories, or use streammargin.load_model"
+            f"the column {column.name} is free text, which JSON does not have; train on numbers and categories, or use "
+            "streammargin.load_model"
         )
+    if column.kind != DATE:
+        yield _column(parts, column, start)
+        return
+    weights = parts.coef[:, start : start + column.width].T.tolist()
+    nothing = [0.0] * len(parts.coef)
+    mark = weights[-1] if column.indicator else nothing  # of a gap, once
+    fills = dict(zip(column.outputs[: column.numbers], (column.year, column.fill), strict=False))
+    found: dict[str, dict[str, Any]] = {name: {"weights": weights[k]} for k, name in enumerate(fills)}
+    for word, weight in zip(column.words, weights[column.numbers :], strict=False):
+        part, _, value = word.partition("=")
+        found.setdefault(f"{column.name}: {part}", {"weights": {}, "other": nothing})["weights"][value] = weight
+    for name, each in found.items() if column.fill is not None else ():
+        own = [fills[name] * weight for weight in each["weights"]] if name in fills else nothing
+        each["gap"] = [one + other for one, other in zip(own, mark, strict=True)]
+        mark = nothing
+    yield from ({"name": name, **each} for name, each in found.items())
+
+
+def _column(parts: Parts, column: Column, start: int) -> dict[str, Any]:
+    """A column of numbers or categories."""
+    weights = parts.coef[:, start : start + column.width].T.tolist()
+    pair = column.spelling.split("/") if "/" in column.spelling else []
     found: dict[str, Any] = {"name": column.name}
     if column.kind == NUMBER:
         found["weights"] = {pair[0]: weights[0], pair[1]: [0.0] * len(weights[0])} if pair else weights[0]

@@ -3,7 +3,6 @@
 ascent ---> steps               in memory, many columns: coordinate ascent first, then Newton steps;
 near -----> proximal            out of core: cached rows near the margin, or a sample; then a Newton step a read;
 sampled                         out of core, a smooth loss of all lines whose Hessian is too wide: a step a read, too;
-proximal -> near                once, if its steps make no progress and enough rows fit;
 conjugate -> steps, proximal    in memory, a smooth loss under the ridge, many columns: steps by products first;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods;
 interior -> proximal            tasks, a loss with corners under l1inf: an iteration of interior points a read first;
@@ -40,16 +39,14 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
 
-FIRST = 6  # passes of coordinate ascent before its end is predicted, at most COLUMNS columns and without a sample
-COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
-FEW = 50  # the same without a sample
+FIRST = 6  # passes of coordinate ascent before its end is predicted, for COLUMNS columns, without a sample
+COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first, but for smooth losses
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
-SAMPLED_DENSE, SAMPLED_OTHERS = 3, 8  # the same with a sample: of dense rows; of sparse rows or with a smooth loss
+SAMPLED = 6  # the same with a sample
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
-A_VISIT = 10  # overhead of a row's visit, in values, for losses whose duals stay at bounds
+A_VISIT = 10  # overhead of a row's visit, in values
 A_LINE = 10, 100  # the same of a line, for losses of all lines together: with kinks, and smooth
-A_SEARCH = 750  # the same for losses like the logistic one, whose step is an iterative search
 SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST = 400  # most passes of ascent before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
@@ -59,7 +56,6 @@ NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 8  # passes without progress before another stage takes over
-CRISP = 1e-3  # softness of the first read of cached rows after others: nearly all duals are at a bound
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
 
 BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state, at most
@@ -86,10 +82,9 @@ class Stall:
 
 @state
 class Watch(Estimated):
-    """estimate: gap estimate of coordinate ascent at the last prediction; returned: from `proximal` to `near`."""
+    """estimate: gap estimate of coordinate ascent at the last prediction."""
 
     estimate: float = math.inf
-    returned: bool = False
     stall: Stall
 
 
@@ -129,13 +124,13 @@ class Newton(Method):
     def stages(self) -> dict[str, Stage]:
         return {
             "ascent": Stage(ASCENT, leave=leave_ascent),
-            "near": Stage(NEAR, enter_near, leave_near),
+            "near": Stage(NEAR, leave=leave_near),
             "steps": Stage(STEPS, enter_steps),
             "rows": Stage(ROWS, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "sampled": Stage(ON_SAMPLE),
             "interior": Stage(INTERIOR, leave=leave_interior),
-            "proximal": Stage(PROXIMAL, enter_proximal, leave_proximal),
+            "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
     def first(self, problem: Problem) -> str:
@@ -196,9 +191,12 @@ def route(problem: Problem) -> tuple[str, ...]:
 
 
 def begins_by_ascent(problem: Problem) -> bool:
-    """Whether passes of ascent come first, in memory: steps are expensive. Given weights take their place."""
-    few = COLUMNS if smooth(problem.loss) or sample.samples(problem) else FEW
-    return problem.features > few and not (problem.from_weights or sample.takes_all(problem))
+    """Whether passes of ascent come first, in memory: steps are expensive. Given weights take their place.
+
+    Under a smooth loss they take two to six times as long as steps from the sample.
+    """
+    given = problem.from_weights or sample.takes_all(problem)
+    return problem.features > COLUMNS and not (given or smooth(problem.loss))
 
 
 def inside(problem: Problem) -> bool:
@@ -308,7 +306,7 @@ def enter_proximal(
 def leave_ascent(problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to Newton steps when ascent is predicted to cost more; without a sample after some passes only."""
     number, estimate = state.number, float(report.estimate[active].max(initial=0.0))
-    if number < FIRST * max(1.0, problem.features / COLUMNS) and not sample.samples(problem):
+    if number < FIRST * problem.features / COLUMNS and not sample.samples(problem):
         return ""
     return "steps" if newton_is_cheaper(problem, watch, number, estimate) else ""
 
@@ -322,26 +320,6 @@ def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassRep
     waited = passes_without_progress(problem, state.best, watch.stall, active)
     near = enough_rows_fit(problem) and reaches_far(problem, state)
     return "proximal" if smooth(problem.loss) or waited >= STUCK or not near else ""
-
-
-def leave_proximal(problem: Problem, state: ProxNewton, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to cached rows, once, when steps make no progress, as with separable rows at a large C."""
-    alone = watch.returned or problem.holders > 1 or problem.resident or takes_proximal(problem)
-    if alone or smooth(problem.loss) or not enough_rows_fit(problem):
-        return ""
-    if passes_without_progress(problem, state.best, watch.stall, active) < STUCK:
-        return ""
-    watch.returned = True
-    return "near"
-
-
-def enter_near(problem: Problem, before: ProxNewton, watch: Watch) -> NearState:
-    """The state of cached rows from the best weights, at which few rows have a loss."""
-    watch.stall = new(Stall, problem)
-    after = following(NEAR, problem, before)
-    NEAR.begin_at(problem, after, before.best_w)
-    after.crisp[:] = CRISP
-    return after
 
 
 def enter_steps(problem: Problem, before: MomentumAscent | ConjugateState, watch: Watch) -> StepsState:
@@ -360,8 +338,6 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
     for k in range(problem.count):
         ASCENT.restart(problem, before, k)
     after.w[:] = before.theta
-    if smooth(problem.loss):
-        return
     after.alpha = before.alpha.astype(np.float64, copy=False)
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
@@ -371,11 +347,8 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
     """Whether ascent is predicted to take more passes in all than Newton steps cost: their number x a step / a pass."""
-    steps = TAKEN
-    if sample.samples(problem):
-        steps = SAMPLED_OTHERS if problem.sparse or smooth(problem.loss) else SAMPLED_DENSE
-    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
-    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + visit * problem.rows))
+    steps = SAMPLED if sample.samples(problem) else TAKEN
+    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows))
     return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)
 
 

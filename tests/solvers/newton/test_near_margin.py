@@ -209,13 +209,6 @@ def test_all_rows_with_a_loss_are_kept_where_they_are_few(C, monkeypatch):
     assert result.converged and all(0 < count <= 400 for count in kept)
 
 
-def test_steps_that_stall_lead_back_to_cached_rows_once(monkeypatch):
-    monkeypatch.setattr(newton_solver, "reaches_far", lambda problem, state: state.number > 1)
-    result = apart(20_000, 5, 100.0, 80, monkeypatch, tol=1e-3, passes=40)
-    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
-    assert result.converged and kept[0] > 0 and kept[1] == 0 and kept[-1] > 0
-
-
 def test_cached_rows_that_reach_far_at_first_only_are_left(tmp_path, monkeypatch):
     """A fifth of the rows lie at the margin itself."""
     path = tmp_path / "rows.h5"

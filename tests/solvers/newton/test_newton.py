@@ -1,6 +1,5 @@
 """Second-order steps: what training certifies, against an interior-point method; few passes at any C; hostile data."""
 
-import math
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +18,7 @@ import streammargin as sm
 from streammargin.driver.run import PHASES
 from streammargin.errors import UsageError
 from streammargin.solvers.coordinate import ascent
-from streammargin.solvers.newton import conjugate, newton, steps, subproblem
+from streammargin.solvers.newton import newton, steps, subproblem
 
 TOL = 1e-5
 
@@ -221,14 +220,12 @@ def stages_of_passes(monkeypatch):
 @pytest.mark.parametrize("most, left, way", [
     (1e3, 0.0, ["ascent"]), (4.0, 0.0, ["ascent", "steps"]), (4.0, 1e9, ["ascent", "steps"]),
 ])  # fmt: skip
-@pytest.mark.parametrize("loss, classes", [("hinge", 2), ("hinge", 3), ("logistic", 2), ("squared_hinge", 3)])
+@pytest.mark.parametrize("loss, classes", [("hinge", 2), ("hinge", 3)])
 def test_ascent_starts_it_where_columns_are_many(rows, most, left, way, loss, classes, monkeypatch, tmp_path):
     """Until it took as long as steps, or is known to take longer; without a sample not before some passes."""
-    for name in ("TAKEN", "SAMPLED_DENSE", "SAMPLED_OTHERS"):
+    for name in ("TAKEN", "SAMPLED"):
         monkeypatch.setattr(newton, name, most)
     monkeypatch.setattr(newton, "COLUMNS", 19)
-    monkeypatch.setattr(newton, "FEW", 19)
-    monkeypatch.setattr(newton, "A_SEARCH", newton.A_VISIT)
     monkeypatch.setattr(ascent, "passes_left", lambda *given: left)
     phases = stages_of_passes(monkeypatch)
     X, y = overlapping(rows, 20)
@@ -250,34 +247,21 @@ def test_ascent_starts_it_where_columns_are_many(rows, most, left, way, loss, cl
         assert figures["dual"] <= known.primal * (1 + 1e-9)
 
 
-def test_steps_come_sooner_where_duals_never_rest(monkeypatch):
-    """A visit is a search there, as long as many values: passes cost more beside the same steps."""
-    X, y = overlapping(5000, 220)
-    phases = {}
-    monkeypatch.setattr(conjugate, "PRODUCTS", math.inf)
-    for loss in ("squared_hinge", "logistic"):
-        with pytest.MonkeyPatch.context() as patch:
-            phases[loss] = stages_of_passes(patch)
-            patch.setattr(ascent, "passes_left", lambda *given: 0.0)
-            assert train(X, y, loss=loss, C=100.0, tol=1e-9).converged
-    assert phases["squared_hinge"].count("ascent") > 2 * phases["logistic"].count("ascent")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
-def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(loss, monkeypatch):
+def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(monkeypatch):
     monkeypatch.setattr(newton, "COLUMNS", 19)
-    monkeypatch.setattr(newton, "newton_is_cheaper", lambda problem, watch, number, estimate: number >= 40)
+    monkeypatch.setattr(newton, "newton_is_cheaper", lambda problem, watch, number, estimate: number >= 100)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3600, 20)).astype(np.float32)
     y = (X @ rng.standard_normal((20, 3)) / 4 + 0.3 * rng.standard_normal((3600, 3))).argmax(axis=1)
     easy = rng.random(3600) < 0.3
     X[:, 0] += np.where(easy, 8, -8)
     y[easy] = 3
-    result = train(X, y, bias=1.0, loss=loss, multiclass="ovr")
+    result = train(X, y, bias=1.0, loss="hinge", multiclass="ovr")
     certificates = [event for event in result.history if event["event"] == "certificate"]
-    done = [sum(figures["gap"] <= TOL for figures in event["per_class"]) for event in certificates]
-    assert certificates[0]["pass"] < 40 < result.passes and 0 < done[0] < 4 == done[-1]
+    done = {event["pass"]: sum(figures["gap"] <= TOL for figures in event["per_class"]) for event in certificates}
+    assert any(number < 100 and 0 < count < 4 for number, count in done.items()), done
+    assert result.passes > 100 and done[result.passes] == 4
     assert result.certificate.mistakes == np.count_nonzero(result.model.predict(X) != y)
 
 

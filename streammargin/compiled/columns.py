@@ -1,4 +1,4 @@
-"""Column statistics of a block, for scaling and for sampling rows."""
+"""Column statistics of a block, for scaling."""
 
 from __future__ import annotations
 
@@ -75,22 +75,6 @@ def add_moments(
 
 
 @kernel
-def sparse_shares(data, indices, indptr, weights, squares, out):
-    """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the share of a row in its columns; squares (d,) is scratch."""
-    squares[:] = 0.0
-    for i in range(out.size):
-        for k in range(indptr[i], indptr[i + 1]):
-            squares[indices[k]] += weights[i] * (np.float64(data[k]) * np.float64(data[k]))
-    for j in range(squares.size):
-        squares[j] = 1.0 / squares[j] if squares[j] > 0.0 else 0.0
-    for i in range(out.size):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            total += squares[indices[k]] * (np.float64(data[k]) * np.float64(data[k]))
-        out[i] = weights[i] * total
-
-
-@kernel
 def scale_dense(X, center, factor, out):
     """out (m, d) float64 = (X - center) * factor; X may be `out`, or be stored in the last part of its memory.
 
@@ -117,5 +101,4 @@ def warm(sample: Sample) -> None:
     if isinstance(block, DenseBlock):
         scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
     else:
-        sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, center)
         scale_sparse(block.data, block.indices, np.ones(2), np.empty(2))

@@ -200,7 +200,7 @@ def look(
     problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
                couples rows of weights needs all classes of a value of C, in consecutive rows;
     H          is added to, if it is given;
-    frozen     the duals are the centres, made feasible; `alpha` gets where a step would lead (certificate.py)
+    frozen     the duals are the centres, made feasible; `alpha` gets where a step would lead (solvers/proof/sweep.py)
     """
     V, K, width = point.w.shape
     lines = K // found.confused.shape[1] if coupled(loss) else 1

@@ -166,11 +166,10 @@ def _newton_step(H, pieces, bounds, slope, v):
 
 
 @kernel
-def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
+def minimise_quadratic(H, slope, pieces, v, part, rounds, work):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + the penalty of these `pieces` of v.
 
     H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed;
-    resting (d,) bool: blocks whose columns are all resting stay fixed;
     slope   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten;
     part    stop if the largest change has fallen to this share of the first one;
     rounds  stop after so many rounds; work: stop when the sum of the cubed sizes of the Newton steps exceeds it
@@ -181,11 +180,6 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     bounds = np.zeros(pieces.thresholds.size)
     for b in range(bounds.size):  # Gershgorin bound on the largest eigenvalue
         low, high = pieces.starts[b], pieces.starts[b + 1]
-        rests = True
-        for j in range(low, high):
-            rests = rests and resting[j]
-        if rests:
-            continue
         for j in range(low, high):
             total = 0.0
             for k in range(low, high):
@@ -235,4 +229,4 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
 
 def warm(sample: Sample) -> None:
     pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3), np.zeros(3))
-    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1, 1.0)
+    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3), 0.1, 1, 1.0)

@@ -173,19 +173,6 @@ def test_moments_of_all_values(form, dtype, weighted):
     assert gram.variance_of(np.zeros(gram.MOMENTS), 5) == 0.0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_part_of_its_columns_that_a_row_is(dtype):
-    rng = np.random.default_rng(4)
-    X = (rng.standard_normal((30, 6)) * (rng.random((30, 6)) < 0.3)).astype(dtype)
-    X[:, 2] = 0.0
-    weights, block = rng.choice([0.0, 1.0, 2.5], 30), ArraySource(as_form(X, "csr", dtype)).whole()
-    squares, parts = np.ones((2, 30))
-    columns.sparse_shares(block.data, block.indices, block.indptr, weights, squares[:6], parts)
-    mass = weights[:, None] * X.astype(float) ** 2
-    total = mass.sum(axis=0)
-    np.testing.assert_allclose(parts, (mass[:, total > 0] / total[total > 0]).sum(axis=1), rtol=1e-10)
-
-
 @pytest.mark.parametrize("place", ["apart", "last half", "itself"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_columns_are_scaled_to_float64(dtype, place):

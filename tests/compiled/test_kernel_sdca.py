@@ -13,12 +13,12 @@ from reference.words import sized
 
 from streammargin.compiled import look
 from streammargin.compiled import sdca as kernel
-from streammargin.compiled.certificate import certify_block
 from streammargin.compiled.sleep import LONGEST
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.rows.visits import all_at_once, take_turns, visit
 from streammargin.solvers.cache.rows import take
+from streammargin.solvers.proof.sweep import Sweep
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
@@ -79,7 +79,11 @@ def certify(s, w, trials=1, alpha=None):
         np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, 9)),
         np.zeros((1, trials), np.int64), extremes=np.tile([np.inf, np.inf, 0.0], (K, 1)),
     )  # fmt: skip
-    woken = certify_block(s.block, numbered_from(0), labels(s), s.loss, w, np.zeros(K), alpha, s.sleep, found)
+    sweep = SimpleNamespace(
+        frozen=w, blur=np.zeros(K), weights=found.losses[0], duals=found.duals, pull=found.pull,
+        wrong=found.confused[0], extremes=found.extremes,
+    )  # fmt: skip
+    woken = Sweep.certify(sweep, SimpleNamespace(loss=s.loss), labels(s), s.block, 0, alpha, s.sleep, np.arange(K))
     s.sleep[woken] = 0
     return found
 

@@ -137,9 +137,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         """Steps on the working set, before the rows are visited; returns whether they also found the duals."""
         sigma = float(state.sigma[k])
         at = Position(state.w[LAST, k], state.alpha[k], state.previous.image[k], sigma)
-        w, state.next_sigma[k], proof = working_set.improve(
-            problem, penalty, state, state.gathered, block, k, at, state.zeros[k]
-        )
+        w, state.next_sigma[k], proof = working_set.improve(problem, penalty, state, state.gathered, block, k, at)
         state.w[:, k] = w
         state.rounding[:, k] = blur(w[None])
         if proof is not None:
@@ -183,7 +181,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         off = float(np.linalg.norm(kept_columns.violations(plan.penalty, last, at.image)))
         following = kept_columns.improve(problem, plan.penalty, state, state.kept, k, at)
         state.w[MEAN, k] = last
-        crowd = kept_columns.choose(problem, plan.penalty, state.kept, k, at, state.zeros[k], plan.stored)
+        crowd = kept_columns.choose(problem, plan.penalty, state.kept, k, at, plan.stored)
         state.sigma[k] = kept_columns.next_sigma(state.kept, k, sigma, following, off, crowd)
         early = state.number <= kept_columns.EARLY
         return crowd <= kept_columns.CROWD or (early and crowd < math.inf)

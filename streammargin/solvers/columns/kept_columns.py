@@ -92,11 +92,11 @@ def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
     return np.where(sizes > 0.0, off, np.maximum(off - penalty.roots, 0.0))
 
 
-def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, zeros: np.ndarray, stored: int) -> float:
+def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, stored: int) -> float:
     """Choose the columns of problem k that the next read gathers: the most violated ones, at most `stored` values.
 
-    Those of the working set come first. zeros (d+1,): weights proven to be 0. Returns the number of values of the
-    whole working set relative to `stored`; inf if nothing fits, or a group is too large.
+    Those of the working set come first. Returns the number of values of the whole working set relative to `stored`; inf
+    if nothing fits, or a group is too large.
     """
     columns, groups = kept.columns, penalty.roots.size
     if not columns.sizes[k].any():  # a training resumed with another memory budget
@@ -109,14 +109,14 @@ def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, z
     score += SETTLED * pulled
     score = np.divide(score, penalty.roots, out=np.full(groups, math.inf), where=penalty.roots > 0.0)
     matter = working_set.wanted(problem, penalty, at)
-    values = np.bincount(penalty.of, columns.sizes[k][:-1] * ~zeros, groups).astype(np.int64)
+    values = np.bincount(penalty.of, columns.sizes[k][:-1], groups).astype(np.int64)
     if values[matter].max(initial=0) > stored:  # it could never be gathered
         return math.inf
     order = np.lexsort((-score, ~matter))
     order = order[(matter | (pulled >= WIDE * penalty.roots))[order]]
     here = np.zeros(groups, bool)
     here[order[np.cumsum(values[order]) <= stored]] = True
-    columns.chosen[k] = here[penalty.of] & ~zeros
+    columns.chosen[k] = here[penalty.of]
     return float(values[matter].sum() / stored) if here.any() else math.inf
 
 

@@ -161,14 +161,13 @@ def gather(problem: Problem, state: State, gathered: Gathered, block: Block, k: 
 
 
 def improve(
-    problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position,
-    zeros: np.ndarray,
-) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
+    problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
+) -> tuple[np.ndarray, float, np.ndarray | None]:
     """(weights (d+1,) near the minimum, proposed next sigma, duals (n,) that seem to prove them or None).
 
-    The block has all rows. zeros (d+1,): weights proven to be 0.
+    The block has all rows.
     """
-    columns = in_order(penalty, wanted(problem, penalty, at)[penalty.of] & ~zeros)
+    columns = in_order(penalty, wanted(problem, penalty, at)[penalty.of])
     matrix = gather(problem, state, gathered, block, k, columns)
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE

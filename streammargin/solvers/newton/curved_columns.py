@@ -51,18 +51,17 @@ def of_weights(w: np.ndarray) -> np.ndarray:
     return np.sort(np.argsort(-order, axis=1, kind="stable")[:, :most], axis=1)
 
 
-def following(problem: Problem, active: np.ndarray, w: np.ndarray, pull: np.ndarray, zeros: np.ndarray) -> np.ndarray:
+def following(problem: Problem, active: np.ndarray, w: np.ndarray, pull: np.ndarray) -> np.ndarray:
     """The columns (K, m) of the next read, for active lines, from those of the weights w (K, d+1).
 
-    pull (K, d+1): A^T alpha; zeros (K, d+1): the columns known to be 0. All lines have as many columns. Of a block that
-    has weights, or whose weights will leave 0, no column is left out.
+    pull (K, d+1): A^T alpha. All lines have as many columns. Of a block that has weights, or whose weights will leave
+    0, no column is left out.
     """
     ordered = problem.objective.pieces(w[0].shape)
     assert ordered is not None
     order, pieces = ordered
     own = np.repeat(np.arange(pieces.thresholds.size), np.diff(pieces.starts))  # the block of each ordered column
     keys = _keys(pieces, own, w[:, order], pull[:, order])
-    keys[zeros[:, order] & (w[:, order] == 0.0)] = 0.0
     keys[:, order == w.shape[1] - 1] = math.inf
     ranks = np.argsort(-keys, axis=1, kind="stable")
     used = int(np.count_nonzero(keys[active] >= SURE, axis=1).max(initial=1))

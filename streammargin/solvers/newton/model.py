@@ -45,19 +45,17 @@ class Model:
     """The quadratic model of a group's smooth part, with a damped Hessian, plus its penalty.
 
     H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move; work: the
-    multiplications that its steps took. zeros: as the weights, those that stay if they are 0.
+    multiplications that its steps took.
     """
 
-    def __init__(
-        self, problem: Problem, read: Curved, k: int, columns: np.ndarray, zeros: np.ndarray, damping: float
-    ) -> None:
+    def __init__(self, problem: Problem, read: Curved, k: int, columns: np.ndarray, damping: float) -> None:
         self.objective, self.plain, self.work = problem.objective, plain(problem), 0.0
-        self.columns, self.zeros, self.H = columns, zeros, hessian(problem, read, k)
+        self.columns, self.H = columns, hessian(problem, read, k)
         on = np.arange(self.H.shape[1])
         diagonal = self.H[:, on, on] + damping
         self.H += np.triu(self.H, 1).swapaxes(1, 2)
         self.H[:, on, on] = diagonal
-        self.ordered = self.objective.pieces(self.zeros.shape)
+        self.ordered = self.objective.pieces(problem.of_group(read.diagonal, k).shape)
         if self.ordered is not None and problem.lines == 1:
             self.ordered = curved_columns.pieces_of(self.ordered, self.columns)
 
@@ -72,7 +70,7 @@ class Model:
         if self.plain:
             self.work += matrix_work(w.size, 1, w.size)
             return direction(self.H[0].copy(), slope + w)
-        found, slope, w, zeros = np.zeros_like(w), *(each[..., self.columns] for each in (slope, w, self.zeros))
+        found, slope, w = np.zeros_like(w), slope[..., self.columns], w[..., self.columns]
         if self.ordered is None or len(self.H) > 1:
             most = min(max(int(WORK / self.H.size), ROUNDS), ITERATIONS)
             v, work = minimise_by_prox(self.H, slope.ravel(), self.objective, w, PART, most)
@@ -83,9 +81,7 @@ class Model:
         v, H = w.ravel()[order], self.H[0]
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
-        rounds = minimise_quadratic(
-            H, slope.ravel()[order], pieces, zeros.ravel()[order] & (v == 0.0), v, PART, ROUNDS, WORK
-        )
+        rounds = minimise_quadratic(H, slope.ravel()[order], pieces, v, PART, ROUNDS, WORK)
         # each round sweeps over the matrix, and factors its nonzero part
         self.work += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         moved = np.empty(w.size)

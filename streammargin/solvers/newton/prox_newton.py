@@ -152,7 +152,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         """Those of the next read, from the sums of this one."""
         if curved_columns.restricts(problem):
             pull = state.look.pull.sum(axis=1)
-            state.columns = curved_columns.following(problem, active, state.w, pull, state.zeros)
+            state.columns = curved_columns.following(problem, active, state.w, pull)
 
     @staticmethod
     def _soften_anew(problem: Problem, state: ProxNewton) -> None:
@@ -312,8 +312,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         )
         down = problem.of_group(state.image if from_zero else state.look.pull.sum(axis=1), k)
         damping = float(step.damping[k] * problem.of_group(step.scale, k).max())
-        columns, zeros = problem.view(state.columns, k)[0], problem.of_group(state.zeros, k)
-        model = Model(problem, state.look, k, columns, zeros, damping)
+        model = Model(problem, state.look, k, problem.view(state.columns, k)[0], damping)
         risen = rise(objective, w, -newton)
         slope = -risen - float(np.vdot(down, newton))
         if not further.any() and slope > OVERSHOT * step.descent[k] + ROUNDING * float(abs(state.best.primal[k])):

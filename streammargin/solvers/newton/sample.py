@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled.columns import sparse_shares
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import Block, CSRBlock
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers import leaves
 from streammargin.solvers.cache import rows as store
@@ -23,7 +22,7 @@ SMALL = 5_000  # with at most this many values the sample is all rows
 SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a positive slope
 GAP = 2e-2  # relative gap to which the sample is solved; it differs more from all rows
 A_ROW = 72  # bytes per sampled row besides its values
-LARGEST = 2  # most bytes of a sample, relative to as many rows of mean length
+LARGEST = 2  # assumed bytes of a sample, relative to as many rows of mean length
 
 
 def takes_all(problem: Problem) -> bool:
@@ -44,8 +43,7 @@ def _stride(problem: Problem) -> int:
 def sample_bytes(problem: Problem) -> int:
     """Bytes of the sample and of its problem."""
     stride, width = _stride(problem), problem.features + 1
-    drawing = 8 * (4 * problem.rows + width) if problem.sparse else 0
-    return int(LARGEST * problem.size / stride) + A_ROW * (problem.rows // stride) + 8 * width * (width + 8) + drawing
+    return int(LARGEST * problem.size / stride) + A_ROW * (problem.rows // stride) + 8 * width * (width + 8)
 
 
 class Sample(NamedTuple):
@@ -56,36 +54,17 @@ class Sample(NamedTuple):
 
 
 def draw(problem: Problem, known: RowLabels, block: Block) -> Sample:
-    """Draw a sample from the block, which has all rows.
-
-    Sparse rows with values in rare columns are more likely to be drawn; otherwise the weights of these columns would be
-    the last to converge.
-    """
-    stride, random = _stride(problem), np.random.default_rng(problem.seed)
+    """Draw a sample from the block, which has all rows: one of each stretch."""
+    stride = _stride(problem)
     stretches = problem.rows // stride
     ids = stride * np.arange(stretches)
-    stands = np.ones(stretches)  # number of rows represented, up to a common factor
     if stride > 1:
-        ids += random.integers(stride, size=stretches)
-        if isinstance(block, CSRBlock):
-            chances = _chances(problem, known, block, stretches)
-            drawn = np.flatnonzero(np.diff(np.floor(np.cumsum(chances) + random.random()), prepend=0.0))
-            if np.diff(block.indptr)[drawn].sum() <= LARGEST * block.data.size / stride:
-                ids, stands = drawn, 1.0 / chances[drawn]
-    stands *= problem.present / max(1.0, float(stands[known.present(ids)].sum()))
-    weights = stands * known.weights[ids] if known.weights.size else stands
+        ids += np.random.default_rng(problem.seed).integers(stride, size=stretches)
+    # number of rows that one represents
+    weights = np.full(stretches, problem.present / max(1, int(np.count_nonzero(known.present(ids)))))
+    weights *= known.weights[ids] if known.weights.size else 1.0
     labels = labels_for(RowLabels(known.codes[ids], weights, np.empty(0)), problem.outputs)
     return Sample(store.take(block, ids), labels)
-
-
-def _chances(problem: Problem, known: RowLabels, block: CSRBlock, size: int) -> np.ndarray:
-    """Probabilities (n,) for about `size` rows: half uniform, half by the rows' shares in their columns."""
-    present = known.present(slice(None)).astype(float)
-    parts = np.empty(problem.rows)
-    weights = present * known.weights if known.weights.size else present
-    sparse_shares(block.data, block.indices, block.indptr, weights, np.empty(problem.features), parts)
-    parts[~np.isfinite(parts)] = 0.0
-    return np.minimum(1.0, 0.5 * size * (present / max(1.0, present.sum()) + parts / max(1.0, parts.sum())))
 
 
 def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.ndarray) -> bool:

@@ -35,15 +35,13 @@ def test_columns_with_weights_come_first_then_blocks_that_pull_most_and_always_t
     starts, limits = np.array([0, 2, 4, 6, 8, 9]), np.array([1.0, 1.0, 4.0, 1.0, 0.0])
     order = np.array([0, 5, 1, 6, 2, 7, 3, 4, 8])  # blocks {0, 5}, {1, 6}, {2, 7}, {3, 4} and the free constant
     problem = problem_with(Pieces(starts, limits, 0.0 * limits, 0.0 * limits), order, 9)
-    w, pull, zeros = np.zeros((1, 9)), np.zeros((1, 9)), np.zeros((1, 9), bool)
+    w, pull = np.zeros((1, 9)), np.zeros((1, 9))
     w[0, 6] = 1.0
     pull[0, [2, 7, 3, 4]] = 1.5, 1.5, 1.0, 0.1
-    chosen = curved_columns.following(problem, np.array([0]), w, pull, zeros)
+    chosen = curved_columns.following(problem, np.array([0]), w, pull)
     assert chosen.tolist() == [[1, 2, 3, 4, 6, 7, 8]]  # two times the three with weights, and blocks are whole
-    zeros[0, [3, 4]] = True
-    assert curved_columns.following(problem, np.array([0]), w, pull, zeros)[0].tolist() == [0, 1, 2, 5, 6, 7, 8]
     w[0] = 1.0
-    assert curved_columns.following(problem, np.array([0]), w, pull, zeros)[0].tolist() == list(range(9))
+    assert curved_columns.following(problem, np.array([0]), w, pull)[0].tolist() == list(range(9))
 
 
 def test_pieces_of_some_columns_are_the_penalty_of_weights_that_are_0_elsewhere():

@@ -88,7 +88,7 @@ def test_of_one_line_and_for_blocks_it_is_the_other_solver():
         order, pieces = objective.pieces(shape)
         v = np.zeros(size)
         ordered = np.ascontiguousarray(H[np.ix_(order, order)])
-        minimise_quadratic(ordered, slope[order], pieces, np.zeros(size, bool), v, 1e-10, 5000, 1e9)
+        minimise_quadratic(ordered, slope[order], pieces, v, 1e-10, 5000, 1e9)
         found, _ = minimise_by_prox(H[None], slope, objective, start, 1e-12, 5000)
         np.testing.assert_allclose(found.ravel()[order], v, atol=1e-5 * np.abs(v).max())
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from reference.datasets import as_form
 from reference.training import binary
 
 import streammargin as sm
@@ -33,26 +32,6 @@ def test_a_sample_has_one_row_of_each_stretch_and_weighs_as_much_as_all(rows, si
     assert np.array_equal(taken // (rows // size), np.arange(size))
     assert np.array_equal(labels.codes, y[taken] > 0)
     assert labels.weights @ (weights[taken] > 0) == pytest.approx(weights.sum())
-
-
-def test_a_sample_of_sparse_rows_leaves_no_column_out(monkeypatch):
-    seen, draw = [], sample.draw
-    monkeypatch.setattr(sample, "draw", lambda *given: (seen.append(draw(*given)), seen[-1])[1])
-    X, y = overlapping(8000, 4)
-    rare = np.zeros((8000, 6))
-    rare[np.random.default_rng(1).choice(8000, 30, replace=False), np.arange(30) % 6] = 1.0  # 5 rows have each
-    weights = np.ones(8000)
-    weights[::7] = 0.0
-    train(as_form(np.hstack([X, rare]), "csr"), y, sample_weight=weights)
-    [(block, labels)] = seen
-    drawn = labels.weights > 0
-    assert drawn.all() and 300 < block.rows() <= 500 + 1
-    assert labels.weights.sum() == pytest.approx(weights.sum())
-    # the rows that decide a weight are there, each for itself, and the others for more than all
-    values, columns, few = block.data, block.indices, labels.weights < 2.0
-    held = {int(j) for i in np.flatnonzero(few) for j in columns[block.indptr[i] : block.indptr[i + 1]]}
-    present = {4 + j for j in range(6) if weights[rare[:, j] > 0].any()}
-    assert present <= held and values.size == columns.size
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])

@@ -8,51 +8,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 R = TypeVar("R")
 LEAF_BYTES = 4 << 20  # of rows that are one piece of work: smaller pieces cost more calls than they are worth
-_OWN = threading.local()  # busy: whether this thread does a piece of work
+_OWN = threading.local()  # busy: whether this thread is one of a pool
 
 
-class _Begun(Generic[R]):
-    """A piece of work that a thread of the pool will do, or whoever waits for it; found: what it returns."""
-
-    def __init__(self, pool: ThreadPoolExecutor, work: Callable[[], R]) -> None:
-        self._work, self.found = work, pool.submit(self._run, work)
-
-    @staticmethod
-    def _run(work: Callable[[], R]) -> R:
-        _OWN.busy = True
-        try:
-            with np.errstate(all="ignore"):  # each thread has settings of its own
-                return work()
-        finally:
-            _OWN.busy = False
-
-    def do(self) -> None:
-        """Do it now, unless another thread has begun."""
-        if self.found.cancel():
-            self.found = Future()
-            try:
-                self.found.set_result(self._run(self._work))
-            except BaseException as error:
-                self.found.set_exception(error)
-
-
-def _help(begun: Iterable[_Begun[Any]]) -> None:
-    """Do pieces until the first one is done, or none is left to begin."""
-    first, *others = begun
-    for one in (first, *others):
-        if first.found.done():
-            return
-        one.do()
+def _done(work: Callable[[T], R], piece: T) -> R:
+    """A piece of work, on a thread of the pool."""
+    _OWN.busy = True
+    with np.errstate(all="ignore"):  # each thread has settings of its own
+        return work(piece)
 
 
 def _raise(error: Exception) -> Any:
@@ -73,34 +45,32 @@ class Workers:
     def each(self, work: Callable[[T], R], pieces: Iterable[T], most: int | None = None) -> Iterator[R]:
         """work(piece) of each piece, in order; at most `most` are begun beside those handed out, else two a thread.
 
-        Threads go on while the caller has a result, which works too if it waits for one. An error comes after the
-        results of the pieces before it, as if there were one thread; all others have ended. Pieces of a piece are done
-        by its thread alone.
+        Threads go on while the caller has a result. An error comes after the results of the pieces before it, as if
+        there were one thread; all others have ended. Pieces of a piece are done by its thread alone.
         """
         if self.threads < 2 or getattr(_OWN, "busy", False) or (isinstance(pieces, Sized) and len(pieces) < 2):
             yield from map(work, pieces)
             return
-        left, begun, pool = iter(pieces), deque[_Begun[R]](), self._started()
+        left, begun, pool = iter(pieces), deque[Future[R]](), self._started()
 
         def begin() -> None:
             try:
                 for piece in islice(left, (most or 2 * self.threads) - len(begun)):
-                    begun.append(_Begun(pool, partial(work, piece)))
+                    begun.append(pool.submit(_done, work, piece))
             except Exception as error:  # after those of the pieces before
-                begun.append(_Begun(pool, partial(_raise, error)))
+                begun.append(pool.submit(_raise, error))
 
         try:
             begin()
             while begun:
-                _help(begun)
-                yield begun.popleft().found.result()
+                yield begun.popleft().result()
                 begin()
         finally:
-            wait([one.found for one in begun if not one.found.cancel()])
+            wait([one for one in begun if not one.cancel()])
 
     def _started(self) -> ThreadPoolExecutor:
         if self._pool is None or self._process != os.getpid():
-            self._pool, self._process = ThreadPoolExecutor(self.threads - 1, "streammargin-worker"), os.getpid()
+            self._pool, self._process = ThreadPoolExecutor(self.threads, "streammargin-worker"), os.getpid()
         return self._pool
 
     def close(self) -> None:

@@ -81,8 +81,10 @@ def _place(thread: int) -> tuple[Any, float]:
     frame = sys._current_frames().get(thread)
     if frame is None:
         return None, PATIENCE
-    computes = str(frame.f_globals.get("__name__")).startswith(COMPUTING)
-    return (id(frame), frame.f_lasti), COMPUTING_PATIENCE if computes else PATIENCE
+    here, computes = (id(frame), frame.f_lasti), False
+    while frame is not None and not computes:  # it may wait for another thread
+        computes, frame = str(frame.f_globals.get("__name__")).startswith(COMPUTING), frame.f_back
+    return here, COMPUTING_PATIENCE if computes else PATIENCE
 
 
 def _written(pipe: int, seconds: float) -> bool:

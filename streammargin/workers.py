@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from contextvars import copy_context
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +57,7 @@ class Workers:
         def begin() -> None:
             try:
                 for piece in islice(left, (most or 2 * self.threads) - len(begun)):
-                    begun.append(pool.submit(_done, work, piece))
+                    begun.append(pool.submit(copy_context().run, _done, work, piece))
             except Exception as error:  # after those of the pieces before
                 begun.append(pool.submit(_raise, error))
 

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -69,28 +70,28 @@ def compile_seconds() -> float:
     return _clock.seconds
 
 
-class _Expected(threading.local):
-    """Per thread: how long a kernel call in plain Python is expected to take."""
+class _Calls(threading.local):
+    """Of this thread; plain: whether a kernel call in plain Python is running."""
 
-    seconds = math.inf
-    plain = False  # whether such a call is running
+    plain = False
 
 
-_expected = _Expected()
+_calls = _Calls()
+_expected = ContextVar("expected", default=math.inf)  # seconds that such a call takes; threads of a pool know it too
 
 
 @contextlib.contextmanager
 def small_calls(seconds: float) -> Iterator[None]:
-    """Set the seconds that a kernel call in plain Python is expected to take, within this context and thread.
+    """Set the seconds that a kernel call in plain Python is expected to take, within this context.
 
     A kernel that is neither compiled nor on disk runs as plain Python for PATIENCE seconds in total. So small problems
     are solved sooner than a kernel is compiled.
     """
-    before, _expected.seconds = _expected.seconds, seconds
+    before = _expected.set(seconds)
     try:
         yield
     finally:
-        _expected.seconds = before
+        _expected.reset(before)
 
 
 class Kernel(CPUDispatcher):
@@ -106,10 +107,10 @@ class Kernel(CPUDispatcher):
 
     def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:
         """Called by Numba for arguments of new types; it calls the function returned."""
-        seconds = _expected.seconds
+        seconds = _expected.get()
         if self.scans and seconds < math.inf:
             seconds = A_VALUE * _values(arguments)
-        if _expected.plain or (self.spent + seconds < PATIENCE and not self._on_disk(arguments)):
+        if _calls.plain or (self.spent + seconds < PATIENCE and not self._on_disk(arguments)):
             return self._in_python
         return super()._compile_for_args(*arguments, **none)
 
@@ -130,13 +131,13 @@ class Kernel(CPUDispatcher):
         return False
 
     def _in_python(self, *arguments: Any) -> Any:
-        if _expected.plain:
+        if _calls.plain:
             return self.py_func(*arguments)
-        _expected.plain, started = True, time.thread_time()
+        _calls.plain, started = True, time.thread_time()
         try:
             return self.py_func(*arguments)
         finally:
-            _expected.plain = False
+            _calls.plain = False
             self.spent += time.thread_time() - started
 
 

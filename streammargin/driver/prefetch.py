@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,7 +159,7 @@ class BlockReader:
             except BaseException as error:  # passed to the consumer, which raises it
                 filled.put((0, None, None, None, error))
 
-        thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
+        thread = threading.Thread(target=copy_context().run, args=(work,), name="streammargin-reader", daemon=True)
         thread.start()
         try:
             # the other half of the buffers is filled meanwhile: with one of four a pass waited a fifth of its time

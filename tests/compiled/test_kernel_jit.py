@@ -17,6 +17,7 @@ from reference.datasets import as_form, noisy
 import streammargin as sm
 from streammargin.compiled import jit
 from streammargin.driver import runs
+from streammargin.workers import Workers
 
 compiling = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -69,6 +70,15 @@ def test_large_calls_and_those_of_other_threads_are_compiled(patience):
         thread.start()
         thread.join()
     assert kernel.signatures and other.signatures
+
+
+@compiling
+def test_threads_of_a_pool_know_that_calls_are_small(patience):
+    kernel, workers = fresh(doubled), Workers(2)
+    with jit.small_calls(0.1):
+        assert list(workers.each(kernel, [1.5, 2.5, 3.5])) == [3.0, 5.0, 7.0]
+    workers.close()
+    assert not kernel.signatures and kernel.spent > 0.0
 
 
 @compiling

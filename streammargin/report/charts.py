@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from streammargin.report.html import cut, escaped, number, percent, table
+from streammargin.report.html import cut, escaped, number, percent, rows_told, table
 
 WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 10, 42
@@ -267,7 +267,7 @@ def _cell(labels: Sequence[str], counts: Sequence[Sequence[int]], i: int, j: int
     share = count / total if total else 0.0
     x, y, side = MATRIX_LEFT + j * size, MATRIX_TOP + i * size, size - 2.0
     place = f'x="{x:.1f}" y="{y:.1f}" width="{side:.1f}" height="{side:.1f}" rx="3"'
-    told = f"{labels[i]} taken for {labels[j]}: {number(count)} of {number(total)} rows ({percent(share)})"
+    told = f"{labels[i]} taken for {labels[j]}: {number(count)} of {rows_told(total)} ({percent(share)})"
     middle = f'x="{x + side / 2:.1f}" y="{y + side / 2:.1f}" dy="4" text-anchor="middle"'
     cell = f'<rect class="fl" opacity=".45" {place}/>'
     opacity = 0.0 if not count else max(0.12, 0.75 * share)
@@ -307,7 +307,7 @@ def histogram(distances: Mapping[str, Any], numeric: bool) -> str:
     for low, high, count in bars:
         if count:
             wrong = low < 0.0 and not numeric
-            axes.bar(low, high, count, "b" if wrong else "a", f"{number(low)} to {number(high)}: {number(count)} rows")
+            axes.bar(low, high, count, "b" if wrong else "a", f"{number(low)} to {number(high)}: {rows_told(count)}")
     entries = [] if numeric else [("a", "right"), ("b", "wrong")]
     return (key(*entries) if entries else "") + axes.svg("How far rows are from a change of the prediction")
 

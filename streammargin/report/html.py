@@ -39,6 +39,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−")
 
 
+def rows_told(count: int) -> str:
+    """A number of rows, with the noun."""
+    return f"{number(count)} row{'s' * (count != 1)}"
+
+
 def percent(value: float | None) -> str:
     """A share of 1 in percent; a dash for none."""
     if value is None or not math.isfinite(value):

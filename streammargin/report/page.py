@@ -13,6 +13,7 @@ import numpy as np
 from streammargin.options.table import Line, Where, options_for
 from streammargin.report.charts import (
     MATRIX_MOST,
+    SPREAD,
     confusion_chart,
     costs_chart,
     costs_table,
@@ -24,7 +25,19 @@ from streammargin.report.charts import (
     tried_in,
     weights_chart,
 )
-from streammargin.report.html import STYLE, card, cut, escaped, listed, number, percent, seconds, table
+from streammargin.report.html import (
+    LEAST,
+    STYLE,
+    card,
+    cut,
+    escaped,
+    listed,
+    number,
+    percent,
+    rows_told,
+    seconds,
+    table,
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ def brief(of: Facts) -> str:
 def _subtitle(of: Facts) -> str:
     header, model = of.header, of.model
     what = "regression" if model.numeric else f"{len(of.labels)} classes"
-    rows = "" if header.get("rows") is None else f"{number(header['rows'])} rows × "
+    rows = "" if header.get("rows") is None else f"{rows_told(header['rows'])} × "
     words = [f"{name} {escaped(header[name])}" for name in ("loss", "penalty", "kernel", "map") if header.get(name)]
     return " · ".join([f"{rows}{number(model.answer.features)} columns", what, *words])
 
@@ -102,7 +115,7 @@ def _head(of: Facts) -> str:
     used = None if coef is None else (int(np.any(coef != 0.0, axis=0).sum()), coef.shape[1])
     return (
         f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>'
-        f'<div class="tiles">{tiles(of.header, of.judged, of.tested, used)}</div>'
+        f'<div class="tiles">{tiles(of, used)}</div>'
     )
 
 
@@ -165,8 +178,8 @@ def _good(of: Facts) -> Iterator[str]:
         yield listed(_named(of.header.get("certificate") or {}, TRAINED))
         return
     own = " These are the training rows: new rows will go wrong more often." if of.training else ""
-    yield f"Figures of {number(judged['rows'])} rows of {escaped(of.tested)}, defined as in scikit-learn.{own}"
-    yield listed(_named(judged, JUDGED))
+    yield f"Figures of {rows_told(judged['rows'])} of {escaped(of.tested)}, defined as in scikit-learn.{own}"
+    yield listed([*(_over_folds(of) if of.training else ()), *_named(judged, JUDGED)])
     classes = judged.get("per_class") or []
     shown = sorted(classes, key=lambda one: one["f1"])[:CLASSES] if len(classes) > CLASSES else classes
     if shown:
@@ -208,9 +221,9 @@ def _wrong(of: Facts) -> Iterator[str]:
         yield ""
         return
     matrix, numeric = judged.get("confusion"), "mean_squared_error" in judged
-    yield f"Of {number(judged['rows'])} rows of {escaped(of.tested)}" + (
-        "." if numeric or judged.get("mistakes") is None else f", {number(judged['mistakes'])} are wrong."
-    )
+    wrong = None if numeric else judged.get("mistakes")
+    told = "." if wrong is None else f", {number(wrong)} {'is' if wrong == 1 else 'are'} wrong."
+    yield f"Of {rows_told(judged['rows'])} of {escaped(of.tested)}{told}"
     if matrix is not None and len(matrix) <= MATRIX_MOST:
         yield confusion_chart([one["label"] for one in judged["per_class"]], matrix)
     elif pairs := judged.get("most_confused"):
@@ -327,11 +340,12 @@ def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
     certificate = header.get("certificate") or {}
     gap, margin, residual = (certificate.get(name) for name in ("gap", "margin_gap", "residual"))
     if header.get("converged") and gap is not None:
-        same = f"No other weights have an objective more than {percent(gap)} below that of these, at the same loss, "
-        return True, f"Proven: within {percent(gap)} of the best", f"{same}penalty and C."
+        gap = percent(max(gap, LEAST))  # at most so much
+        same = f"No other weights have an objective more than {gap} below that of these, at the same loss, "
+        return True, f"Proven: within {gap} of the best", f"{same}penalty and C."
     if header.get("converged") and margin is not None:
         low, high = (number(certificate.get(name)) for name in ("margin_lower", "margin_upper"))
-        return True, f"Proven: within {percent(margin)} of the largest margin", (
+        return True, f"Proven: within {percent(max(margin, LEAST))} of the largest margin", (
             f"The margin is {low}. No hyperplane has one above {high}."
         )  # fmt: skip
     if header.get("converged") and residual is not None:
@@ -344,12 +358,23 @@ def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
     return False, "Not proven to the tolerance", f"The training stopped because {why}. {text}{wanted}"
 
 
-def tiles(
-    header: Mapping[str, Any], judged: Mapping[str, Any] | None, tested: str, nonzeros: tuple[int, int] | None
-) -> str:
+def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     """The first figures, each with its name; nonzeros: columns with a weight, and all columns."""
-    found = [*_quality(header, judged, cut(tested, 22)), *_trained(header, nonzeros)]
+    folds = [] if of.judged is not None and not of.training else list(_over_folds(of))
+    rows = "training rows" if of.training else cut(of.tested, 22)
+    found = [*folds, *_quality(of.header, of.judged, rows), *_trained(of.header, nonzeros)]
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
+
+
+def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
+    """The error over folds at the C of the model, and its standard error."""
+    trials = next((one.get("trials") for one in reversed(of.events) if one["event"] == "run_end"), None)
+    for one in trials or []:
+        if one["C"] == of.header.get("C") and one.get(SPREAD) is not None:
+            share = (of.header.get("certificate") or {}).get("train_error") is not None
+            what, told = ("share of wrong rows", percent) if share else ("mean loss", number)
+            name = f"{what} over {len(one['folds'])} folds" + ", which chose C" * (len(trials or []) > 1)
+            yield name, f"{told(one['valid_error'])} ± {told(one[SPREAD])}"
 
 
 def _quality(header: Mapping[str, Any], judged: Mapping[str, Any] | None, rows: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,8 @@ from sklearn import metrics
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.report import charts
+from streammargin.report.html import rows_told
+from streammargin.report.page import verdict
 
 pytestmark = pytest.mark.usefixtures("patient")
 VOID = {"meta", "br"}
@@ -238,6 +240,13 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
         assert close(mean, np.mean(trial["folds"])) and close(spread, np.std(trial["folds"], ddof=1) / np.sqrt(3))
         assert plain(worst) == pytest.approx(trial["gap"], rel=0.06)
     model = sm.load_model(files / "m.npz")
+    chosen = next(trial for trial in end["trials"] if trial["C"] == model.header["C"])
+    found = re.findall('<div class="tile"><b>(.*?)</b><span>(.*?)</span>', (files / "r.html").read_text())
+    assert [name for _, name in found[:2]] == [
+        "share of wrong rows over 3 folds, which chose C", "accuracy on training rows"
+    ]  # fmt: skip
+    assert close(found[0][0].split(" ± ")[0], chosen["valid_error"])
+    assert next(iter(page.pairs("How good is it?"))) == found[0][1]
     command = next(shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre")
     made(here, files, *command[1:], "-q", "--force")
     assert sm.load_model(files / "m.npz").coef_.tobytes() == model.coef_.tobytes()
@@ -379,6 +388,12 @@ def test_the_chart_of_the_gap_has_the_events(files, here):
     told = dict(re.fullmatch(r"pass (\d+): (.*) certified", text).groups() for text in told)
     assert len(certified) > 1 and set(map(int, told)) == set(certified)
     assert all(close(value, certified[int(number)]) for number, value in told.items())
+
+
+def test_sentences_hold_for_one_row_and_for_the_smallest_gap():
+    proven, head, why = verdict({"converged": True, "certificate": {"gap": 1e-9}})
+    assert proven and head == "Proven: within 0.0001 % of the best" and " more than 0.0001 % below" in why
+    assert rows_told(1) == "1 row" and rows_told(2000) == "2,000 rows"
 
 
 def test_standard_errors_of_folds_are_drawn_where_trials_have_them():

@@ -112,7 +112,7 @@ def share(value: float | None) -> str:
 
 
 def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counted: str) -> Iterator[str]:
-    """The lines of a table with gap and errors for each value of C, the best one marked.
+    """The lines of a table with gap and errors for each value of C, the chosen one marked.
 
     judged: "error", "loss" or "RMSE", the unit of held-out errors; counted: "nonzeros" or "rank", the size of a point.
     """
@@ -127,7 +127,7 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str, counte
         yield "  ".join([f"{begin}{'certified gap':<13}", *(f"{title:<14}" for title in errors.values())]).rstrip()
     for one in trials:
         gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
-        mark = "  best" if one["C"] == best else ""
+        mark = "  chosen" if one["C"] == best else ""
         nonzeros = f"{one['nonzeros']:>8}  " if path else ""
         found = [f"{one['C']:>10g}  {nonzeros}{gap:<13}", *(f"{share(one[key]):<14}" for key in errors)]
         yield ("  ".join(found) + mark).rstrip()
@@ -139,7 +139,7 @@ def _table_of_folds(trials: list[dict[str, Any]], best: float | None, judged: st
     yield f"{'C':>10}  {title:<22}{'worst gap':<11}nonzeros"
     for one in trials:
         error = f"{share(one['valid_error'])} +- {share(one['valid_error_se'])}"
-        size, mark = "-" if one["nonzeros"] is None else one["nonzeros"], "  best" if one["C"] == best else ""
+        size, mark = "-" if one["nonzeros"] is None else one["nonzeros"], "  chosen" if one["C"] == best else ""
         yield f"{one['C']:>10g}  {error:<22}{relative(one['gap']):<11}{size:>8}{mark}"
 
 

@@ -108,8 +108,8 @@ def without_index(reader: Reader, values: Sequence[str], named: Collection[str] 
     left_out = left_out if len(left_out) < len(values) else []
     if left_out:
         warn(
-            f"{reader.name}: left out, as an index without a name: {all_of(left_out)}; to use it, name it in "
-            "`columns`, with all other columns"
+            f"{reader.name}: left out, as an index without a name: {all_of(left_out)}; `drop={','.join(left_out)}` "
+            "does so without this warning; to use it, name it in `columns`, with all other columns"
         )
     for name in found:
         if name not in left_out and twice[name] is not None:

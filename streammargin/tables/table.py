@@ -158,8 +158,7 @@ def _lacks(reader: Reader, name: str, option: str) -> UsageError:
 def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool) -> None:
     """Say which column is the label, and what was probably not meant as it is read."""
     if len(labels) == 1 and not reader.typed:
-        place = reader.columns.index(labels[0])
-        named = f"column {place}, {short(labels[0])}" if reader.named else f"column {place}"
+        named = short(labels[0]) if reader.named else f"column {reader.columns.index(labels[0])}"
         note(f"{reader.name}: the label is {named}")
     alike = [name for name in values if name.lower() in LABEL_NAMES]
     if alike and not labelled:

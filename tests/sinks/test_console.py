@@ -264,12 +264,12 @@ def test_a_path_shows_how_many_weights_are_not_0():
     Console(stream=stream)({**end, "C": 0.25, "trials": [one], **one, "residual": None})
     assert stream.getvalue().splitlines()[:2] == [
         "         C  nonzeros  certified gap  training error  held-out error",
-        "      0.25        12  5.0e-04        0.2500          0.3000          best",
+        "      0.25        12  5.0e-04        0.2500          0.3000          chosen",
     ]
 
 
 @pytest.mark.parametrize(
-    "valid, title, shown", [(0.3, "  held-out error", "  0.3000          best"), (None, "", "  best")]
+    "valid, title, shown", [(0.3, "  held-out error", "  0.3000          chosen"), (None, "", "  chosen")]
 )
 def test_numbers_have_no_column_of_training_errors(valid, title, shown):
     stream = io.StringIO()
@@ -294,7 +294,7 @@ def test_several_C_end_with_a_table(monkeypatch):
     assert stream.getvalue().splitlines() == [
         "         C  certified gap  training error  held-out error",
         "       0.1  5.0e-04        0.2500          0.3000",
-        "        10  5.0e-01        0.1250          0.2000          best",
+        "        10  5.0e-01        0.1250          0.2000          chosen",
         "not converged (passes) after 1 pass in 2.0s, best C 10, certified gap 5.0e-01, valid error 0.2000",
     ]
 

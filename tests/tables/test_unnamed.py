@@ -87,7 +87,7 @@ def test_an_index_is_left_out_and_a_warning_says_so(tmp_path, form, kind, caplog
     model = sm.train(written(tmp_path, form, table)).model
     assert model.feature_names_in_.tolist() == ["a", "Unnamed: 2", "c"]
     [said] = [line for line in caplog.messages if "index" in line]
-    assert "left out, as an index without a name: Unnamed: 0; to use it, name it in columns" in said
+    assert 'left out, as an index without a name: Unnamed: 0; drop="Unnamed: 0" does so without' in said
     own = sm.train(pa.table({"a": X[:, 0], "Unnamed: 2": X[:, 1], "c": X[:, 2], "label": Y})).model
     np.testing.assert_array_equal(model.coef_, own.coef_)
     others = [
@@ -212,7 +212,7 @@ def test_the_shell_trains_predicts_evaluates_and_converts(tmp_path, here):
     done = here("train", "t.csv", "-o", "m.npz", cwd=tmp_path)
     assert done.returncode == 0
     assert (
-        "warning: t.csv: left out, as an index without a name: Unnamed: 0; to use it, name it in --columns"
+        "warning: t.csv: left out, as an index without a name: Unnamed: 0; --drop 'Unnamed: 0' does so without"
         in done.stderr
     )
     done = here("predict", "m.npz", "t.csv", "--id", "Unnamed: 0", cwd=tmp_path)

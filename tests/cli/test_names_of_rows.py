@@ -89,6 +89,7 @@ def test_columns_head_the_lines_of_every_format(kind, chosen, capsys):
 
 @pytest.mark.parametrize("name, want", [
     ("obs/name", NAMES), ("obs/number", NUMBERS), ("_index", [f"c{k}" for k in range(ROWS)]),
+    ("barcode", [f"c{k}" for k in range(ROWS)]),
     ("numbers.npy", NUMBERS), ("other.h5:deep/name", NAMES),
 ])  # fmt: skip
 def test_columns_of_single_cells_and_of_other_files(name, want, capsys):
@@ -122,7 +123,7 @@ def test_what_is_not_there_is_a_sentence(kind, capsys):
     assert main(["predict", model, path, "--id", f"{columns[0]},nobody"]) in (2, 65)
     found = capsys.readouterr()
     assert found.out == "" and "nobody" in found.err.replace("names of rows", "nobody")
-    assert found.err.startswith("streammargin: error: ") and "--y" not in found.err
+    assert found.err.startswith("streammargin: error: ") and "--y" not in found.err and "labels" not in found.err
     assert main(["predict", model, path, "--id", columns[0], "-o", "out.npy"]) == 2
     assert "--id needs lines of text" in capsys.readouterr().err
     twice = f"{columns[1]},{columns[1]}"

@@ -104,6 +104,7 @@ class TextReader:
 
 
 OBS = "obs"  # anndata's table with one entry per row
+BARCODE, CELLS = "barcode", "matrix/barcodes"  # how users call names of cells, and where 10x has them
 MOST = 20  # names in a message
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
@@ -320,9 +321,11 @@ def _all(node: Any, name: str) -> np.ndarray:
 def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = ()) -> Column | None:
     """The column NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
 
+    `barcode` is also 10x's dataset of them, or the index of obs.
+
     wide: as of `Column`; files: those read to get there.
     """
-    for full in (name, f"{OBS}/{name}"):
+    for full in (name, f"{OBS}/{name}", *([CELLS] if name == BARCODE else ())):
         read = list(files)
         node = look_up(home, full, path, read)
         if node is not None:
@@ -332,6 +335,11 @@ def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = 
         if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
             categories = look_up(home, f"uns/{field}_categories", path, read)
             return Column(Field(node, field), f"{path}: {full}", read, categories)
+    if name == BARCODE:
+        read = list(files)
+        place, node = _index(home, look_up(home, OBS, path, read), OBS, path, read)
+        if node is not None:
+            return Column(node, f"{path}: {place}", read, wide=wide)
     return None
 
 
@@ -463,7 +471,7 @@ def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str])
         place = f"{place}/{name}"
         node = None if name is None else look_up(file, place, path, files)
         if node is None and name is not None:
-            raise DataError(f"{path} has no {place}, which should name its columns; write it again with anndata")
+            raise DataError(f"{path} has no {place}, which should have its names; write it again with anndata")
         return place, node
     fields = (table.dtype.fields or {}) if isinstance(table, h5py.Dataset) else {}  # anndata before 0.7
     # strings of variable length in a table cannot be read

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import streammargin as sm
 from streammargin.cli.export import FORMS
 from streammargin.model.exports.files import MADE, export
+from streammargin.numpy_model import NumpyModel
 from streammargin.tables import learn
 
 RANDOM = np.random.default_rng(13)
@@ -314,7 +315,7 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
             "map rff:9,gamma=1 cannot be exported as ONNX",
         ),
         (lambda: sm.train((X, TWO), map="rff:9,gamma=1", tol=0.1), "csv", "it is not linear"),
-        (lambda: sm.train(texts, y="y", text="said", tol=0.1), "json", "the column said is free text, which JSON"),
+        (lambda: sm.train(texts, y="y", text="said", tol=0.1), "json", "said is free text, .*, or use to_sklearn"),
         (lambda: sm.train((X, TWO), tol=0.1), "liblinear", "labels are integers"),
         (lambda: sm.train((X, TWO), tol=0.1), "celltypist", "cells with the steps total:10000,log1p"),
         (lambda: sm.train((X**2, TWO), transform="total:10000,log1p", tol=0.1), "celltypist", "names of genes"),
@@ -323,6 +324,45 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
         with pytest.raises(sm.UsageError, match=words):
             written(trained().model, form, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_of_the_page_says_what_each_form_takes(tmp_path):
+    pytest.importorskip("skl2onnx")
+    y, quick = np.where(X[:, 0] > 0.0, "yes", "no"), {"tol": 0.1}
+    frame = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=90), "said": ["so bad", "good", "bad"] * 30,
+                          "part": [f"{k}%" for k in range(90)], "y": y})  # fmt: skip
+    folds = {**quick, "loss": "hinge", "C": 1.0, "cv": 3}
+    trained = {
+        "--dates": lambda: sm.train(frame[["when", "y"]], y="y", dates=True, **quick),
+        "--text": lambda: sm.train(frame[["said", "y"]], y="y", text="said", **quick),
+        "numbers such as 12.3%": lambda: sm.train(frame[["part", "y"]], y="y", **quick),
+        "--transform": lambda: sm.train((X**2, y), transform="log1p", **quick),
+        "--map rff": lambda: sm.train((X, y), map="rff:9", **quick),
+        "--map nystroem": lambda: sm.train((X, y), map="nystroem:9,kernel=rbf:1", **quick),
+        "--kernel": lambda: sm.train((X, y), kernel="rbf:1", **quick),
+        "--tasks": lambda: sm.train((X, y), tasks=np.arange(90) % 2, **quick),
+        "--calibrate sigmoid": lambda: sm.train((X, y), calibrate="sigmoid", **folds),
+        "--calibrate isotonic": lambda: sm.train((X, y), calibrate="isotonic", **folds),
+    }
+    page = (Path(__file__).parents[2] / "docs" / "production.md").read_text().replace("`", "")
+    lines = [re.split(r" *\| *", line.strip("| ")) for line in page.splitlines() if line.startswith("| ")]
+    (_, *forms), *rows = lines
+    assert [name for name, *_ in rows] == list(trained)
+    for name, *told in rows:
+        model, found = trained[name]().model, []
+        model.save(tmp_path / "m.npz", force=True)
+        for form in forms:
+            try:
+                if form == "NumPy":
+                    NumpyModel(tmp_path / "m.npz")
+                elif form == "scikit-learn":
+                    model.to_sklearn()
+                else:
+                    written(model, form.lower(), tmp_path)
+                found.append("yes")
+            except ValueError:
+                found.append("no")
+        assert found == told, name
 
 
 def test_the_command_writes_each_form_once(blobs_file, tmp_path, here):

@@ -161,6 +161,7 @@ def _whole(classes: list[Any]) -> list[int]:
 
 
 FORMAT, VERSION = "streammargin-json", 1
+TAKES = {TEXT: "to_sklearn"}  # what takes such a column; numpy_model.py takes the rest
 
 
 def json_text(model: Model) -> str:
@@ -194,8 +195,8 @@ def _of_column(parts: Parts, column: Column, start: int) -> Iterator[dict[str, A
     """A column of a table, or the parts of a date. UsageError for one that a scorer would have to make."""
     if column.kind == TEXT:
         raise UsageError(
-            f"the column {column.name} is free text, which JSON does not have; train on numbers and categories, or use "
-            "streammargin.load_model"
+            f"the column {column.name} is free text, which JSON does not have; train with `drop={column.name}`, or use "
+            "to_sklearn"
         )
     if column.kind != DATE:
         yield _column(parts, column, start)
@@ -290,8 +291,8 @@ def _inputs(parts: Parts) -> list[tuple[str, Any]]:
     found = []
     for column in parts.schema.columns:
         if column.kind not in (NUMBER, CATEGORY):
-            raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; use to_sklearn "
-                             "or numpy_model")  # fmt: skip
+            raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; train with "
+                             f"`drop={column.name}`, or use {TAKES.get(column.kind, 'numpy_model.py')}")  # fmt: skip
         kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
         found.append((column.name, kind([None, 1])))
     return found

@@ -156,6 +156,8 @@ def test_the_exit_codes_are_those_of_the_code():
     assert set(EXIT_CODES) == raised | {0, 3, 75, 129, 130, 143}
     helped = streammargin.cli.main.build_parser().epilog
     assert set(EXIT_CODES) == {int(number) for number in re.findall(r"^ *(\d+)(?= [a-zA-Z])", helped, re.M)}
+    told = streammargin.data_tools.main.build_parser().epilog
+    assert " 73 " in told and not re.search("model|verify|converge|checkpoint", told)
 
 
 @pytest.fixture(scope="module")

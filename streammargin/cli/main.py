@@ -7,7 +7,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from streammargin.cli.examples import examples
@@ -60,12 +60,12 @@ def build_parser(verb: str | None = None) -> Parser:
 
 
 def parser_of(
-    program: str, about: str, codes: Iterable[int], verbs: Mapping[str, str], verb: str | None,
+    program: str, about: str, codes: Mapping[int, str], verbs: Mapping[str, str], verb: str | None,
     add: Callable[[str, Parser], None],
 ) -> Parser:  # fmt: skip
     """The parser of a command. Only the named verb gets its options, so that no other module is imported."""
-    told = "\n".join(["exit codes:", *(f"{code:>5} {EXIT_CODES[code]}" for code in codes)])
-    parser = Parser(prog=program, description=about, epilog=told)
+    epilog = "\n".join(["exit codes:", *(f"{code:>5} {told}" for code, told in codes.items())])
+    parser = Parser(prog=program, description=about, epilog=epilog)
     parser.add_argument("--version", action="version", version=f"{program} {__version__}")
     children = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in verbs.items():

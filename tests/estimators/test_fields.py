@@ -88,6 +88,8 @@ def test_one_C_and_no_checkpoint():
     for name in ("l1_ratio", "max_iter", "alpha"):
         with pytest.raises(sm.UsageError, match=f"there is no {name} here; give"):
             sm.MarginClassifier(**{name: 0.5})
+    with pytest.raises(sm.UsageError, match=r"there is no transform here.*; give transforms"):
+        sm.MarginRegressor(transform="unit")
     assert sm.InterpolatingRegressor(epsilon=0.1).get_params()["epsilon"] == 0.1
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streammargin.cli.main import carried_out, parser_of
+from streammargin.cli.main import EXIT_CODES, carried_out, parser_of
 from streammargin.cli.options import Parser, add_common
 from streammargin.cli.remarks import Remarks, say
 
@@ -20,7 +20,17 @@ VERBS = {
     "split": "split the rows of a file into a training part and a test part",
 }
 
-CODES = (0, 1, 2, 65, 66, 73, 74, 129, 130, 143)  # a part of those of `streammargin`
+CODES = {
+    0: "done",
+    **{code: EXIT_CODES[code] for code in (1, 2)},
+    65: "bad data",
+    66: EXIT_CODES[66],
+    73: "the output cannot be created, or exists without --force",
+    74: "the disk failed while reading or writing",
+    129: "hung up: nothing was written",
+    130: "interrupted (Ctrl-C): nothing was written",
+    143: "terminated: nothing was written",
+}
 
 
 def build_parser(verb: str | None = None) -> Parser:

@@ -161,7 +161,6 @@ def _whole(classes: list[Any]) -> list[int]:
 
 
 FORMAT, VERSION = "streammargin-json", 1
-TAKES = {TEXT: "to_sklearn"}  # what takes such a column; numpy_model.py takes the rest
 
 
 def json_text(model: Model) -> str:
@@ -292,7 +291,7 @@ def _inputs(parts: Parts) -> list[tuple[str, Any]]:
     for column in parts.schema.columns:
         if column.kind not in (NUMBER, CATEGORY):
             raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; train with "
-                             f"`drop={column.name}`, or use {TAKES.get(column.kind, 'numpy_model.py')}")  # fmt: skip
+                             f"`drop={column.name}`, or use to_sklearn")  # fmt: skip
         kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
         found.append((column.name, kind([None, 1])))
     return found

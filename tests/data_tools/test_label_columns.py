@@ -173,7 +173,7 @@ def test_the_label_of_a_model_is_known_again(tmp_path, said):  # noqa: F811
         model = trained(tmp_path, INCOME, via, y="income")
         assert converted(tmp_path, new, like=model) == ([[33, 41]], [">50K"])
         assert converted(tmp_path, "hours,age\n41,33\n", like=model) == ([[33, 41]], None)
-    assert sum(text.endswith("the label is income") for text in said("INFO")) == 3
+    assert sum(text.endswith("/in.csv: the label is income") for text in said("INFO")) == 3
     assert converted(tmp_path, new, like=model, y="label") == ([[33, 41]], [1])
 
 

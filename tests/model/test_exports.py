@@ -327,7 +327,6 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
 
 
 def test_the_table_of_the_page_says_what_each_form_takes(tmp_path):
-    pytest.importorskip("skl2onnx")
     y, quick = np.where(X[:, 0] > 0.0, "yes", "no"), {"tol": 0.1}
     frame = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=90), "said": ["so bad", "good", "bad"] * 30,
                           "part": [f"{k}%" for k in range(90)], "y": y})  # fmt: skip

@@ -26,7 +26,6 @@ from streammargin.report.charts import (
     weights_chart,
 )
 from streammargin.report.html import (
-    LEAST,
     STYLE,
     card,
     cut,
@@ -335,17 +334,22 @@ REASONS = {
 }  # fmt: skip
 
 
+def _bound(share: float) -> str:
+    """A share as text that "within" and "more than" may precede."""
+    return percent(share).removeprefix("less than ")
+
+
 def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
     """(whether the tolerance is proven, a headline, a sentence that explains it), both HTML."""
     certificate = header.get("certificate") or {}
     gap, margin, residual = (certificate.get(name) for name in ("gap", "margin_gap", "residual"))
     if header.get("converged") and gap is not None:
-        gap = percent(max(gap, LEAST))  # at most so much
+        gap = _bound(gap)
         same = f"No other weights have an objective more than {gap} below that of these, at the same loss, "
         return True, f"Proven: within {gap} of the best", f"{same}penalty and C."
     if header.get("converged") and margin is not None:
         low, high = (number(certificate.get(name)) for name in ("margin_lower", "margin_upper"))
-        return True, f"Proven: within {percent(max(margin, LEAST))} of the largest margin", (
+        return True, f"Proven: within {_bound(margin)} of the largest margin", (
             f"The margin is {low}. No hyperplane has one above {high}."
         )  # fmt: skip
     if header.get("converged") and residual is not None:

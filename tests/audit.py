@@ -438,7 +438,10 @@ def gaps(certificate: Any, mass: np.ndarray) -> dict[str, float]:
     """The gaps of the worst class at a finite C, from the bounds; mass: C sum_i s_i of each entry."""
     bounds = [(one["primal"], one["dual"]) for one in certificate["per_class"]]
     return {
-        "gap": max((primal - dual) / (max(abs(primal), abs(dual)) or 1.0) for primal, dual in bounds),
+        "gap": max(
+            (primal - dual) / (max(abs(primal), abs(dual)) or 1.0) if math.isfinite(dual) else math.inf
+            for primal, dual in bounds
+        ),
         "mean_gap": max((primal - dual) / one for (primal, dual), one in zip(bounds, mass, strict=True)),
     }
 

@@ -123,7 +123,7 @@ white-space:nowrap;background:none;color:inherit}
 .smr th{color:var(--dim);font-size:12.5px}
 .smr td:first-child,.smr th:first-child{text-align:left;padding-left:0}
 .smr tr.best td{font-weight:650}
-.smr dl{display:grid;grid-template-columns:minmax(90px,max-content) 1fr;gap:4px 16px;margin:0;font-size:14px}
+.smr dl{display:grid;grid-template-columns:fit-content(65%) 1fr;gap:4px 16px;margin:0;font-size:14px}
 .smr dt{color:var(--dim);margin:0}.smr dd{margin:0;overflow-wrap:anywhere}
 .smr details{border-top:1px solid var(--line);padding:8px 0 4px}
 .smr summary{cursor:pointer;font-size:14px;font-weight:560}

@@ -366,7 +366,7 @@ def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     """The first figures, each with its name; nonzeros: columns with a weight, and all columns."""
     folds = [] if of.judged is not None and not of.training else list(_over_folds(of))
     rows = "training rows" if of.training else cut(of.tested, 22)
-    found = [*folds, *_quality(of.header, of.judged, rows), *_trained(of.header, nonzeros)]
+    found = [*folds, *_quality(of, rows), *_trained(of.header, nonzeros)]
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 
@@ -376,13 +376,12 @@ def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
     for one in trials or []:
         if one["C"] == of.header.get("C") and one.get(SPREAD) is not None:
             share = (of.header.get("certificate") or {}).get("train_error") is not None
-            what, told = ("share of wrong rows", percent) if share else ("mean loss", number)
-            name = f"{what} over {len(one['folds'])} folds" + ", which chose C" * (len(trials or []) > 1)
-            yield name, f"{told(one['valid_error'])} ± {told(one[SPREAD])}"
+            what, told = ("wrong rows", percent) if share else ("mean loss", number)
+            yield f"{what} over {len(one['folds'])} folds", f"{told(one['valid_error'])} ± {told(one[SPREAD])}"
 
 
-def _quality(header: Mapping[str, Any], judged: Mapping[str, Any] | None, rows: str) -> Iterator[tuple[str, str]]:
-    certificate = header.get("certificate") or {}
+def _quality(of: Facts, rows: str) -> Iterator[tuple[str, str]]:
+    certificate, judged = of.header.get("certificate") or {}, of.judged
     if judged is not None and judged.get("accuracy") is not None:
         yield f"accuracy on {rows}", percent(judged["accuracy"])
         if judged.get("roc_auc") is not None:
@@ -396,7 +395,7 @@ def _quality(header: Mapping[str, Any], judged: Mapping[str, Any] | None, rows: 
     elif (error := certificate.get("valid_error")) is not None:
         share = certificate.get("train_error") is not None
         yield ("wrong held-out rows", percent(error)) if share else ("held-out error", number(error))
-    if certificate.get("train_error") is not None:
+    if certificate.get("train_error") is not None and not of.training:
         yield "wrong training rows", percent(certificate["train_error"])
 
 

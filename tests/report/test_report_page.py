@@ -243,7 +243,7 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     chosen = next(trial for trial in end["trials"] if trial["C"] == model.header["C"])
     found = re.findall('<div class="tile"><b>(.*?)</b><span>(.*?)</span>', (files / "r.html").read_text())
     assert [name for _, name in found[:2]] == [
-        "share of wrong rows over 3 folds, which chose C", "accuracy on training rows"
+        "wrong rows over 3 folds", "accuracy on training rows"
     ]  # fmt: skip
     assert close(found[0][0].split(" ± ")[0], chosen["valid_error"])
     assert next(iter(page.pairs("How good is it?"))) == found[0][1]

@@ -186,7 +186,7 @@ def constructor(lines: Sequence[Line]) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **given: Any) -> None:
         if "transform" in given:
             raise UsageError("there is no transform here, as estimators of scikit-learn have a method of this name; "
-                             "give `transforms`")  # fmt: skip
+                             "give transforms=")  # fmt: skip
         refuse(name for name in given if name not in kept)
         bound = signature.bind(self, *args, **given)
         bound.apply_defaults()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from streammargin.errors import UsageError
@@ -28,8 +27,6 @@ from streammargin.model.calibration import SIGMOID
 from streammargin.model.exports.parts import Parts, taken
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
-from streammargin.tables.dates import DAY_FIRST, MONTH_FIRST, OTHERS, YEAR_FIRST
-from streammargin.tables.spellings import COMMA, PAIRS, UNITS
 from streammargin.transforms.chain import Chain
 
 GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
@@ -116,7 +113,12 @@ def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part
 
 def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None) -> Iterator[_Part]:
     """Columns of numbers of one spelling, side by side, and a column for the gaps of each that has one."""
-    cast = [] if dtype is None else [*_read(columns[0][0], parts), *_cast(dtype)]
+    keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
+    cast = [] if dtype is None else [preprocessing.FunctionTransformer(np.asarray, **keys)]
+    if cast and columns[0][0].spelling:
+        from streammargin.model.exports import spelt  # this alone needs the readers of tables
+
+        cast = [*spelt.read(columns[0][0], parts), *cast]
     places = [start for _, start in columns]
     fills = [column.fill for column, _ in columns if column.fill is not None]
     imputers = [SimpleImputer()] * bool(fills)
@@ -129,70 +131,12 @@ def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None)
             yield _Part([column.name], make_pipeline(*cast, *marks), [0.0], own, parts.coef_at(own))
 
 
-def _cast(dtype: str) -> list[Any]:
-    keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
-    return [preprocessing.FunctionTransformer(np.asarray, **keys)]
-
-
-def _called(name: str, *values: Any, **options: Any) -> Any:
-    """A step that calls this method of pandas."""
-    return preprocessing.FunctionTransformer(operator.methodcaller(name, *values, **options))
-
-
-def _of_pandas(column: Column, parts: Parts) -> None:
-    if parts.schema is None or not parts.schema.named:
-        raise UsageError(f"scikit-learn reads {column.kind}s written as {column.spelling} by pandas, and the column "
-                         f"{column.name} has no name; train on a table with names")  # fmt: skip
-
-
-def _read(column: Column, parts: Parts) -> list[Any]:
-    """The steps that make plain numbers of text in this spelling; numbers stay as they are."""
-    if not column.spelling:
-        return []
-    _of_pandas(column, parts)
-    if column.spelling in PAIRS:
-        yes, no = PAIRS[column.spelling]
-        return [_called("replace", {f"^(?i:{yes})$": "1", f"^(?i:{no})$": "0"}, regex=True)]
-    mark, _, unit = column.spelling.partition(" ")
-    changes = [(UNITS[unit], "")] if unit else []
-    changes += [(r"[ \u00a0\u2007\u2009\u202f'’" + (".]" if mark == COMMA else ",]"), ""), ("[\u2212\u2013]", "-")]
-    changes += [(r"^\((.*)\)$", r"-\1"), (r"^(.*)-$", r"-\1"), *[(",", ".")] * (mark == COMMA)]
-    return [_called("replace", f"(?i:{old})", new, regex=True) for old, new in changes]
-
-
-_SPELT: dict[str, dict[str, Any]] = {
-    YEAR_FIRST: {"format": "ISO8601"},
-    DAY_FIRST: {"format": "mixed", "dayfirst": True},
-    MONTH_FIRST: {"format": "mixed"},
-}
-_PLACES = {"month": ("dt.month", 1), "day of the week": ("dt.dayofweek", 0), "hour": ("dt.hour", 0)}  # and the first
-
-
 def _date(column: Column, start: int, parts: Parts, dtype: str) -> _Part:
-    """A date: the year, days, and a column for each month, day of the week and hour of the training; times are UTC."""
-    import pandas as pd
+    """A date: its years, days, months, days of the week and hours."""
+    from streammargin.model.exports import spelt
 
-    _of_pandas(column, parts)
-    if column.spelling not in _SPELT or not column.first:
-        raise UsageError(f"scikit-learn cannot read dates as those of {column.name} ({column.spelling}); write them as "
-                         "2024-01-31")  # fmt: skip
-    filled = lambda value: [] if column.fill is None else [SimpleImputer(strategy="constant", fill_value=value)]  # noqa: E731
-    since = _called("__sub__", pd.Timestamp(column.first, tz="UTC"))
-    get = lambda name: preprocessing.FunctionTransformer(operator.attrgetter(name))  # noqa: E731
-    frame = _called("to_frame")
-    plain = [frame, *_cast(dtype)]
-    made = [make_pipeline(get("dt.year"), _called("__sub__", column.first_year), *plain, *filled(column.year)),
-            make_pipeline(since, get("dt.days"), *plain, *filled(column.fill))]  # fmt: skip
-    for part, (name, first) in _PLACES.items():
-        if known := [float(k) for k, word in enumerate(OTHERS[part], first) if word in column.words]:
-            ways = {"categories": [known], "handle_unknown": "ignore", "sparse_output": False}
-            made.append(make_pipeline(get(name), frame, *_cast("float64"), preprocessing.OneHotEncoder(**ways)))
-    if column.indicator:
-        made.append(make_pipeline(_called("isna"), *plain))
-    read = preprocessing.FunctionTransformer(pd.to_datetime, kw_args={"utc": True, **_SPELT[column.spelling]})
     places = range(start, start + column.width)
-    whole = make_pipeline(_called("squeeze", axis="columns"), read, make_union(*made))
-    return _Part([column.name], whole, [column.first], places, parts.coef_at(places))
+    return _Part([column.name], spelt.date(column, parts, dtype), [column.first], places, parts.coef_at(places))
 
 
 def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Part:

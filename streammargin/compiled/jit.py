@@ -23,6 +23,7 @@ from streammargin.compiled.cache import Cache, warn_once
 # Seconds that a kernel may run in plain Python before it is compiled, which takes about as long; 0: compile at once
 PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
+OFTEN = 100  # how often a kernel looks at each value of its arguments: a Hessian of d x d is factorised
 MOMENT = 0.5  # seconds of compiling before it is reported
 
 
@@ -108,8 +109,9 @@ class Kernel(CPUDispatcher):
     def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:
         """Called by Numba for arguments of new types; it calls the function returned."""
         seconds = _expected.get()
-        if self.scans and seconds < math.inf:
-            seconds = A_VALUE * _values(arguments)
+        if seconds < math.inf:
+            once = A_VALUE * _values(arguments)
+            seconds = once if self.scans else max(seconds, OFTEN * once)
         if _calls.plain or (self.spent + seconds < PATIENCE and not self._on_disk(arguments)):
             return self._in_python
         return super()._compile_for_args(*arguments, **none)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -35,14 +36,15 @@ class Ranges(Visited):
         """Add one block, in any order; first: number of its first row."""
         labels, step = sums.labels.window(first, first + block.rows()), -(-problem.rows // ROWS)
         rows = np.arange(first + -first % step, first + block.rows(), step)
-        part = taken(block, rows[labels.present(rows)] - first)
-        if isinstance(part, CSRBlock):
-            np.maximum.at(sums.largest, part.indices, np.abs(part.data))
-            return
-        low, high = part.X.min(axis=0, initial=math.inf), part.X.max(axis=0, initial=-math.inf)
-        np.minimum(sums.low, low, out=sums.low)
-        np.maximum(sums.high, high, out=sums.high)
-        np.maximum(sums.largest, np.maximum(-low, high), out=sums.largest)
+        for some in pieces(problem, rows[labels.present(rows)] - first):
+            part = taken(block, some)
+            if isinstance(part, CSRBlock):
+                np.maximum.at(sums.largest, part.indices, np.abs(part.data))
+                continue
+            low, high = part.X.min(axis=0), part.X.max(axis=0)
+            np.minimum(sums.low, low, out=sums.low)
+            np.maximum(sums.high, high, out=sums.high)
+            np.maximum(sums.largest, np.maximum(-low, high), out=sums.largest)
 
     def remark(self, of_kernel: bool, told: bool) -> str | None:
         """The warning for columns that should be scaled, options in backquotes (see wording.py); or None.
@@ -75,6 +77,12 @@ class Ranges(Visited):
         column = int(np.argmax(ratio)) if ratio.size else -1
         found = column >= 0 and ratio[column] > most
         return (column, float(self.low[column]), float(self.high[column])) if found else None
+
+
+def pieces(problem: Problem, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers of rows (m,) in pieces of some PIECE values, of which copies are made."""
+    count = max(1, int(PIECE * problem.rows / problem.values)) if problem.values else rows.size + 1
+    return (rows[start : start + count] for start in range(0, rows.size, count))
 
 
 def extremes(largest: np.ndarray) -> tuple[int, int]:
@@ -129,8 +137,7 @@ class Spread(Visited):
         step = max(1, int(problem.rows / max(LEAST, most / values)))
         rows, own = np.arange(-first % step, block.rows(), step), sums.labels.cut(first, first + block.rows())
         rows = rows[own.present(rows)]
-        count = max(1, int(PIECE / values))
-        for some in (rows[start : start + count] for start in range(0, rows.size, count)):
+        for some in pieces(problem, rows):
             sums._add(taken(block, some), own.weights[some] if own.weights.size else None)
 
     def _add(self, block: Block, weights: np.ndarray | None) -> None:

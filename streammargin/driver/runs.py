@@ -152,7 +152,7 @@ class Runs:
 
 
 def _plain_seconds(problem: Problem) -> float:
-    """Rough seconds of the longest kernel call in uncompiled Python: over rows, and over d x d Hessians."""
+    """Rough seconds of the longest kernel call in uncompiled Python, over rows; kernels know how large a Hessian is."""
     square = (problem.values / problem.rows) ** 2
     return 3e-5 * problem.count * (problem.rows * (1.0 + square / 500.0) + square)
 

@@ -24,6 +24,7 @@ from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
 SMALL = 1e-300  # a probability below it counts as 0
+LARGEST = 1.7e308  # near the largest float: 1 / cap is inf for a denormal cap
 LITTLE = 1e-7  # digits of smaller sums of the other probabilities do not count
 MOST = 100  # Newton steps; usual are three to five, or some 25 if kappa is a million
 
@@ -36,7 +37,7 @@ def probability(sign: float, share: float) -> float:
 class SoftmaxTerms(NamedTuple):
     """phi(z) = log sum_k exp(z_k) - z_own."""
 
-    tolerance: float  # how much the last Newton step moves the probabilities; about its square is left
+    tolerance: float  # how much the last Newton step moves the probabilities, relative to those of the other lines
 
     def has_hard_margin(self) -> bool:
         return False
@@ -96,7 +97,7 @@ class SoftmaxTerms(NamedTuple):
         a: np.ndarray,
     ) -> None:  # fmt: skip
         """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
-        kappa, each, mu, lines = cap * L, 1.0 / cap, 0.0, a.shape[0]
+        kappa, each, mu, lines = cap * L, min(1.0 / cap, LARGEST), 0.0, a.shape[0]
         for number in range(MOST):
             total, others, bend, met, left = 0.0, 0.0, 0.0, 0.0, 0.0
             for g in range(lines):

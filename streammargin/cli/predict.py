@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
                         help="columns to put first in each line: of a table, or datasets beside the rows, FILE:NAME "
-                        "or FILE.npy; of single cells barcode")  # fmt: skip
+                        "or FILE.npy; `barcode` names single cells")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
                         help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()

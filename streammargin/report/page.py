@@ -335,8 +335,9 @@ REASONS = {
 
 
 def _bound(share: float) -> str:
-    """A share as text that "within" and "more than" may precede."""
-    return percent(share).removeprefix("less than ")
+    """A share, rounded up, as text that "within" and "more than" may precede."""
+    unit = 10.0 ** (math.floor(math.log10(share)) - 2) if share > 0.0 else 1.0
+    return percent(math.ceil(share / unit) * unit).removeprefix("less than ")
 
 
 def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:

@@ -281,8 +281,10 @@ class Console:
 
     def _gaps(self, estimate: float | None) -> list[str]:
         """The estimated gap, and the last certified one; on a terminal the later one on its way to the tolerance."""
+        if not self._pace.absolute and estimate is not None and estimate >= 1.0:  # it says nothing
+            estimate = None
         tol, gap = self._pace.params.get("tol"), self._certified if estimate is None else estimate
-        if not self._pace.absolute and gap is not None and gap >= 1.0:  # it says nothing
+        if not self._pace.absolute and gap is not None and gap >= 1.0:
             return []
         if self.bar and isinstance(tol, float) and tol > 0.0 and gap is not None and gap >= 0.0:
             mark = "" if estimate is None else "~"

@@ -524,7 +524,7 @@ def test_damaged_stores_end_in_a_sentence(store, tmp_path):
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("part, said", [("data", "no file of .* chunks of its values"),
+@pytest.mark.parametrize("part, said", [("data", "lacks the files of .* chunks of its values"),
     ("indices", "has column 0 twice"), ("indptr", "indptr ends at 0")])  # fmt: skip
 def test_a_store_whose_chunks_were_lost_is_refused(store, tmp_path, part, said):
     """zarr takes a chunk without a file as zeros."""

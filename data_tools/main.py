@@ -27,9 +27,9 @@ CODES = {
     66: EXIT_CODES[66],
     73: "the output cannot be created, or exists without --force",
     74: "the disk failed while reading or writing",
-    129: "hung up: nothing was written",
-    130: "interrupted (Ctrl-C): nothing was written",
-    143: "terminated: nothing was written",
+    129: "hung up: no output is half written",
+    130: "interrupted (Ctrl-C): no output is half written",
+    143: "terminated: no output is half written",
 }
 
 

@@ -49,7 +49,8 @@ def split(
     """Write round(n * test_size) rows to `test`, the others to `train`, both in their order.
 
     Returns (training rows, test rows). Every choice of that many rows is equally likely. Either both files are written
-    completely or none is. One exception: if the second of the two final renames fails, only the test file exists.
+    completely or none is. One exception: if the second of the two final renames fails, or a signal ends the process
+    before it, only the test file exists.
     Raises the errors of streammargin.errors.
     """
     if not 0.0 < test_size < 1.0:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import glob
 import json
 import os
 import secrets
@@ -45,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
     folder = os.path.join(parent, f"streammargin-demo-{secrets.token_hex(4)}")
     data, small, model, log = (os.path.join(folder, name) for name in ("demo.h5", "small.h5", "demo.npz", "log.json"))
     print(f"A file of {format_size(size)}, a memory budget of {format_size(budget)}; as you would type it:")
-    if not options.keep:
-        entry.before_leaving.append(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    undo = _remove_unfinished if options.keep else functools.partial(shutil.rmtree, ignore_errors=True)
+    entry.before_leaving.append(functools.partial(undo, folder))  # after the commands are killed
     try:
         os.mkdir(folder, 0o700)
         shape = ["--sparse", "--features", str(FEATURES), "--nonzeros", "64", "--noise", "0.05"]
@@ -78,6 +80,14 @@ def run(options: argparse.Namespace) -> int:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _remove_unfinished(folder: str) -> None:
+    """Remove the hidden files and folders of a command that was killed."""
+    for name in glob.glob(os.path.join(glob.escape(folder), ".streammargin-*")):
+        shutil.rmtree(name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.unlink(name)
 
 
 def _call(module: str, *arguments: str, waiting: str = "", **environment: str) -> tuple[int, int]:

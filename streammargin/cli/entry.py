@@ -21,6 +21,7 @@ AGAIN = 1.0  # seconds within which a second signal is the same request: `timeou
 
 hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then
 before_leaving: list[Callable[[], object]] = []  # what a process does before it ends at once, the last one first
+leaving: list[int] = []  # once it ends: the exit code, which stays the first of these
 
 
 def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
@@ -29,14 +30,21 @@ def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
     A signal ends the process, by 128 + its number.
     """
 
-    def end(number: int, frame: object = None) -> NoReturn:
-        what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
-        with contextlib.suppress(OSError):  # past the stream, whose lock a thread may hold that waits for a reader
-            if _takes(2):
-                signal.alarm(1)  # should another thread fill the pipe just now
-                os.write(2, f"{program}: {what}\n".encode())
-                signal.alarm(0)
-        leave(128 + number)
+    def end(number: int, frame: object = None) -> None:
+        if not leaving:
+            leaving.append(128 + number)
+            what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
+            clear = "\r\x1b[K" if os.isatty(2) else ""  # a line of progress
+            with contextlib.suppress(OSError):  # past the stream, whose lock a thread may hold that waits for a reader
+                if _takes(2):
+                    signal.alarm(1)  # should another thread fill the pipe just now
+                    try:
+                        os.write(2, f"{clear}{program}: {what}\n".encode())
+                    finally:
+                        signal.alarm(0)
+        elif frame is not None:  # a handler, which interrupts what the first signal began: that goes on
+            return
+        leave(leaving[0])
 
     try:
         for number in SIGNALS:
@@ -58,12 +66,14 @@ def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
 
 def leave(code: int) -> NoReturn:
     """End the process at once, without unwinding, but for the files that would stay half written."""
+    leaving.append(code)
     for do in reversed(before_leaving):
         do()
-    files = sys.modules.get("streammargin.files")  # not imported: then there are none
-    if files is not None:
-        files.remove_unfinished()
-    os._exit(code)
+    # modules that are not imported yet, or only in part, have begun nothing
+    for worker in getattr(sys.modules.get("multiprocessing.process"), "active_children", list)():
+        worker.kill()  # it would wait for work for ever
+    getattr(sys.modules.get("streammargin.files"), "remove_unfinished", list)()
+    os._exit(leaving[0])
 
 
 def _takes(handle: int, seconds: float = 0.0) -> bool:

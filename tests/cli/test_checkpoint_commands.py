@@ -336,6 +336,7 @@ def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, mon
 # Trains, with a slot every 10 ms, on a disk of its own that fails once the third is written; then looks at the slots.
 FAILING = """
 import math, os, subprocess, sys
+from streammargin.cli import entry
 from streammargin.driver import checkpoint
 from streammargin.driver.slots import read_slot
 from streammargin.__main__ import main
@@ -359,9 +360,9 @@ def write_and_fail(*given):
         mount("-o", "remount,bind,ro")
 
 checkpoint.write_slot = write_and_fail
-code = main()
-print(*sorted(read_slot(os.path.join(folder, name))[0]["serial"] for name in checkpoint.SLOTS))
-sys.exit(code)
+serials = lambda: sorted(read_slot(os.path.join(folder, name))[0]["serial"] for name in checkpoint.SLOTS)
+entry.before_leaving.append(lambda: print(*serials(), flush=True))
+sys.exit(main())
 """
 OWN_MOUNTS = ["unshare", "--map-root-user", "--mount"]
 

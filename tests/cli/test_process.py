@@ -96,7 +96,7 @@ def test_signals_leave_no_half_predictions(tmp_path, number, what):
     for rows in (10, 30_000_000):
         with h5py.File(tmp_path / "rows.h5", "w") as file:
             file.create_dataset("X", (rows, 2), np.float32)
-        if rows == 10:  # compiles: Python drops an exception that is raised inside a callback of the compiler
+        if rows == 10:  # compiles, so that the signal comes while rows are written
             assert shell("COMMAND predict m.npz rows.h5", tmp_path).returncode == 0
     before = sorted(os.listdir(tmp_path))
     child = subprocess.Popen(
@@ -134,20 +134,90 @@ def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
     assert done.returncode == 0 and done.stdout.split() == ["jå", "näh"], done.stderr
 
 
-@pytest.mark.parametrize("where", ["Last()", "exec('os.kill(os.getpid(), signal.SIGTERM)')"])
+STRIKE = "os.kill(os.getpid(), signal.SIGTERM)"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "Last()",
+        f"exec({STRIKE!r})",
+        "sys.meta_path.insert(0, Last()); import streammargin.files",
+        f"entry.before_leaving.append(lambda: os.kill(os.getpid(), signal.SIGINT)); {STRIKE}",
+    ],
+)
 def test_a_signal_ends_the_command_wherever_it_strikes(tmp_path, where):
-    # Python drops what is raised while an object is collected; after what is raised in exec, python -m ends by SIGINT
+    # Python drops what is raised while an object is collected; after what is raised in exec, python -m ends by SIGINT;
+    # a module whose import has begun lacks its functions; of two signals the first is told
     (tmp_path / "struck.py").write_text(
         "import os, signal, sys, time; import streammargin.cli.entry as entry\n"
         "class Last:\n"
         "    def __del__(self):\n"
-        "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0)\n"
+        f"        {STRIKE}; time.sleep(0)\n"
+        "    def find_spec(self, *given):\n"
+        f"        if 'streammargin.files' in sys.modules: {STRIKE}\n"
         "def job():\n"
         f"    {where}; time.sleep(900)\n"
         "sys.exit(entry.guarded('streammargin', lambda: job))\n"
     )
     done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stderr) == (143, "streammargin: terminated\n")
+
+
+SIGNALLED = """
+import os, signal, sys
+import streammargin.cli.entry as entry
+from streammargin.cli import last_resort
+last_resort.start = lambda *given: None  # it clears the alarm as well
+def job():
+    BEFORE
+    entry.before_leaving.append(lambda: print(signal.alarm(0), flush=True))
+    os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(entry.guarded("streammargin", lambda: job))
+"""
+
+
+def signalled(before, stderr=subprocess.PIPE):
+    """A command that does something before a signal ends it, and prints the seconds of an alarm that is left."""
+    words = [sys.executable, "-c", SIGNALLED.replace("BEFORE", before)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=stderr, timeout=HANGS)
+    assert done.returncode == 143
+    return done.stdout
+
+
+def test_a_signal_clears_the_line_of_progress():
+    here, terminal = os.openpty()
+    os.set_blocking(here, False)
+    signalled("print('5,000 rows written', end='', file=sys.stderr, flush=True)", terminal)
+    assert os.read(here, 999) == b"5,000 rows written\r\x1b[Kstreammargin: terminated\r\n"
+    os.close(here)
+    os.close(terminal)
+
+
+def test_a_signal_whose_message_fails_leaves_no_alarm():
+    out, into = os.pipe()
+    os.close(out)
+    assert signalled("pass", into) == b"0\n"
+    os.close(into)
+
+
+def test_a_signal_ends_the_worker_processes():
+    """One that is left would keep standard output open."""
+    assert signalled(
+        "from concurrent.futures import ProcessPoolExecutor; from multiprocessing import get_context; "
+        "pool = ProcessPoolExecutor(1, mp_context=get_context('spawn')); pool.submit(os.getpid).result()"
+    ).endswith(b"0\n")
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep"]])
+def test_a_signal_to_the_demo_leaves_no_half_file(tmp_path, keep):
+    words = [*COMMAND.split(), "demo", "--size", "200M", "--dir", str(tmp_path), *keep]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while child.poll() is None and not list(tmp_path.glob("*/.streammargin-*.part")):
+        time.sleep(0.01)
+    child.terminate()
+    assert child.wait(HANGS) == 143
+    assert len(list(tmp_path.rglob("*"))) == len(keep)  # the folder
 
 
 @pytest.mark.parametrize("option", ["--y", "--sample-weight"])

@@ -36,14 +36,13 @@ _LOG = logging.getLogger("streammargin.compiling")
 class _Kernels(event.Listener):
     """Tells of each kernel before and after it is compiled, with those that it calls.
 
-    tell: None: nobody listens; then the log says, once in a process, that the compiler takes long.
+    tell: None: nobody listens; then the log says, once, that the compiler takes long.
     """
-
-    logged = False
 
     def __init__(self, tell: Callable[[dict[str, Any]], None] | None) -> None:
         self._listener, self._began = tell, compile_seconds()
         self._depth = self._done = 0
+        self.logged = False
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
@@ -63,14 +62,13 @@ class _Kernels(event.Listener):
             self._timer.cancel()
         if self._listener is not None:
             self._listener({"event": "compiling", "kernels": self._done, "seconds": seconds, "busy": busy})
-        elif busy and not _Kernels.logged:
+        elif busy and not self.logged:
             self._timer = threading.Timer(max(0.0, _LONG - seconds), self._log)
             self._timer.daemon = True
             self._timer.start()
 
-    @staticmethod
-    def _log() -> None:
-        _Kernels.logged = True
+    def _log(self) -> None:
+        self.logged = True
         _LOG.warning(
             "compiling loops for this machine, once for each kind of problem; it has taken %g s so far; "
             "`streammargin warmup` compiles all of them in advance",

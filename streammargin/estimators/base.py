@@ -93,8 +93,8 @@ class Passes:
 
 @contextmanager
 def told_of_passes(estimator: Any) -> Iterator[Passes | None]:
-    """The listener for an estimator's callbacks, if there can be some. `with_callbacks` decorates who uses it."""
-    if not hasattr(estimator, "set_callbacks"):
+    """The listener for an estimator's callbacks, if it has some. `with_callbacks` decorates who uses it."""
+    if not getattr(estimator, "_skl_callbacks", None):
         yield None
         return
     context = estimator._init_callback_context(max_subtasks=None)

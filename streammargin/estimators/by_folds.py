@@ -103,6 +103,7 @@ class ByFolds(Estimator):
     def _alone(self, model: Model, answer: Any) -> Any:
         """This estimator with another answer."""
         made, other = copy.copy(self), Model(answer, model.classes_, model.header, None)
+        made.__dict__.pop("feature_names_in_", None)  # rows are an array by now
         other.steps, made._calibration = model.steps, {}  # which is that of the chosen C
         made._take(other)
         return made

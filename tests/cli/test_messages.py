@@ -9,7 +9,7 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.cli import info
-from streammargin.cli.main import main
+from streammargin.cli.main import main, report
 from streammargin.sinks.console import Console
 from streammargin.wording import printable
 
@@ -21,6 +21,13 @@ def test_what_steers_a_terminal_is_escaped_and_scripts_are_left():
     assert SAFE == "\\x1b]0;owned\\x07\\u202egnp\\u2066\\x9b1A" and printable(SAFE) == SAFE
     text = "می\u200cخواهم नि ß 日本 👩\u200d🔬"
     assert printable(text) == text
+
+
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_that_arrow_heard_ends_a_command_as_any_other(number, capsys):
+    pa = pytest.importorskip("pyarrow")
+    assert report(pa.lib.ArrowCancelled("Operation cancelled", number), False, "streammargin") == 128 + number
+    assert f"stopped by signal {number}" in capsys.readouterr().err
 
 
 def label(tmp_path, X, y):

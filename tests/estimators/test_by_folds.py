@@ -58,6 +58,14 @@ def test_another_scorer_chooses_another_c_and_scores_each_fold():
     assert CS[0] == worst.C_ and np.abs(worst.coef_).sum() < np.abs(ours.coef_).sum() + 1e-9
 
 
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+def test_a_scorer_of_a_frame_warns_of_no_names():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(np.random.default_rng(0).standard_normal((60, 2)), columns=["a", "b"])
+    fitted = MarginClassifierCV(Cs=[0.1, 1.0], cv=3, scoring="roc_auc").fit(X, X["a"] > 0.0)
+    assert fitted.feature_names_in_.tolist() == ["a", "b"] and fitted.scores_.shape == (3, 2)
+
+
 def test_a_regressor_has_the_scores_of_its_folds():
     ours = MarginRegressorCV(Cs=CS, cv=KFold(4), tol=1e-9).fit(X, NUMBERS)
     search = GridSearchCV(RidgeCV([1.0]), {"alphas": [[1.0 / C] for C in CS]}, cv=KFold(4)).fit(X, NUMBERS)

@@ -122,9 +122,10 @@ def report(error: Exception, debug: bool, program: str) -> int:
 
         for line in "".join(traceback.format_exception(error)).splitlines():
             say(line)
-    if type(error).__name__ == "ArrowCancelled":  # Arrow heard of a signal while it read a table for a training
-        say(f"{program}: stopped by signal {error.signum}, before anything was trained")  # type: ignore[attr-defined]
-        return 128 + int(error.signum)  # type: ignore[attr-defined]
+    if type(error).__name__ == "ArrowCancelled":  # Arrow heard of a signal that a training would have handled
+        number = int(getattr(error, "signum", None) or 2)  # None: Arrow was cancelled as by Ctrl-C
+        say(f"{program}: stopped by signal {number} while a table was read")
+        return 128 + number
     if isinstance(error, BrokenPipeError):
         # the reader of our output has closed it; without this the interpreter would report it once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

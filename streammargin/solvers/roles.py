@@ -158,6 +158,7 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     role = Role.SHARED
     if typing.get_origin(hint) is Annotated:
         hint, role = typing.get_args(hint)[0], typing.get_args(hint)[1]
+    hint = _expanded(hint)
     spec = default if isinstance(default, Of) else Of()
     if role in (Role.SCRATCH, Role.GIVEN):
         return Entry(name, role.value, role, hint, spec, default)
@@ -173,9 +174,15 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     return Entry(name, "rows" if hasattr(hint, "kept_rows") else "number", role, hint, spec, default)
 
 
+def _expanded(hint: Any) -> Any:
+    """The type behind an alias: NDArray[T] of NumPy 2.5 is one that is not evaluated."""
+    value = getattr(typing.get_origin(hint), "__value__", None)
+    return hint if value is None else value[typing.get_args(hint)]
+
+
 def _dtype(hint: Any) -> Any:
     """The dtype of NDArray[T]; Float or Stored itself if the solver or the rows decide."""
-    scalar = typing.get_args(typing.get_args(hint)[1])[0]
+    scalar = typing.get_args(typing.get_args(_expanded(hint))[1])[0]
     for word in (Float, Stored):
         if scalar in (word, typing.get_origin(word)):
             return word

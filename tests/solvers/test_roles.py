@@ -1,6 +1,8 @@
 """Fields of a state: what follows from their roles."""
 
 import math
+import types
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -160,3 +162,11 @@ def test_the_errors_of_adding_compensated_sums_are_carried():
     with np.errstate(invalid="ignore"):
         roles.merge(whole, overflown)
     assert whole.total[0] == np.inf and np.isfinite(whole.total[2])
+
+
+def test_an_alias_of_arrays_that_is_not_evaluated_is_an_array():
+    """NumPy 2.5 has such an NDArray: all trainings ended in a TypeError."""
+    scalar = TypeVar("scalar", bound=np.generic)
+    lazy = types.SimpleNamespace(__value__=np.ndarray[tuple[Any, ...], np.dtype[scalar]])
+    entry = roles._entry("w", types.GenericAlias(lazy, (np.float64,)), None)
+    assert (entry.kind, entry.type) == ("array", np.dtype(np.float64))

@@ -4,11 +4,12 @@ autodoc imports the package, because the docstrings that list options are filled
 """
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from docutils.nodes import SkipNode, literal
+from docutils.nodes import SkipNode, entry, literal
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import streammargin
@@ -91,8 +92,19 @@ def _mark_long_code(app, doctree, page):
             node["classes"].append("long")
 
 
+def _mark_cells(app, doctree, page):
+    """On a telephone a cell with a sentence is not squeezed to a word a line, and numbers are not broken (site.css)."""
+    for node in doctree.findall(entry):
+        text = node.astext()
+        if len(text) > 60:
+            node["classes"].append("text")
+        elif re.fullmatch(r"[-+\d.,e;()>% ]+", text):
+            node["classes"].append("numbers")
+
+
 def setup(app):
     app.add_html_math_renderer("mathml", (_as_mathml, None), (_as_mathml, None))
     write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", process)
     app.connect("doctree-resolved", _mark_long_code)
+    app.connect("doctree-resolved", _mark_cells)

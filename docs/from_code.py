@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from formulas import typeset  # beside this file
 
 from streammargin import saved_fields
 from streammargin.cli.examples import examples
@@ -148,7 +149,7 @@ def _supporters(serves: Callable[[Any, Any], bool], cls: Any) -> str:
 
 def _things(classes: dict[str, Any], serves: Callable[[Any, Any], bool]) -> str:
     """The losses or the penalties: name and parameters, formula, solvers."""
-    rows = ([_with_fields(cls), _cell(_summary(cls)), _supporters(serves, cls)] for cls in classes.values())
+    rows = ([_with_fields(cls), typeset(_summary(cls), _cell), _supporters(serves, cls)] for cls in classes.values())
     return _table(["name, parameters (defaults)", "formula", "solvers"], rows)
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the site, from runs that are made here and from the tables of docs/benchmarks.md.
+"""The pictures of the site, from runs that are made here and from the tables of docs/benchmarks.md and its lab book.
 
     python -m examples.site_pictures [--only NAME,...] [--out FOLDER]
 
@@ -8,7 +8,10 @@ C        errors over a path of C;
 reads    reads to a certified gap of 1e-3, by how much of the file fits into the budget;
 gaps     certified gaps against reads of the file, of three solvers;
 memory   peak memory against the budget, from the table "Memory";
-times    seconds beside LIBLINEAR's, from the two tables "in memory".
+times    seconds beside LIBLINEAR's, from the two tables "in memory";
+sparse   the fastest peer's seconds over ours, of sparse weights;
+classes  scikit-learn's seconds over ours, of the softmax;
+kernels  the faster peer's seconds over ours, of kernel machines.
 
 Needs the extra `examples`. The pictures go to docs/pictures, or to FOLDER; the build of the site draws none.
 """
@@ -37,7 +40,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # after its backend
 
 ROOT = Path(__file__).parents[1]
-TABLES = ROOT / "docs" / "benchmarks.md"
+DOCS = ROOT / "docs"
 STYLE = {
     "figure.figsize": (6.4, 3.4), "figure.constrained_layout.use": True, "font.size": 9, "axes.grid": True,
     "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "streammargin",
@@ -189,16 +192,16 @@ def gaps() -> None:
     save("gaps")
 
 
-def rows_of(heading: str) -> list[list[str]]:
-    """The cells of the first table after a heading of the page of benchmarks."""
-    text = TABLES.read_text().split(f"## {heading}\n", 1)[1].split("\n## ")[0]
-    lines = [line for line in text.splitlines() if line.startswith("|")]
+def rows_of(page: str, heading: str, number: int = 0) -> list[list[str]]:
+    """The cells of a table after a heading of a page: by default of the first."""
+    text = re.split(rf"^#+ {re.escape(heading)}\n", (DOCS / page).read_text(), maxsplit=1, flags=re.M)[1]
+    lines = re.findall(r"(?:^\|.*\n)+", text, re.M)[number].splitlines()
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def memory() -> None:
     """Peaks beyond those of 100 rows, for files of 1 and 4 GB and a budget of 256 MiB."""
-    table = rows_of("Memory")
+    table = rows_of("benchmarks.md", "Memory")
     _, ax = plt.subplots(figsize=(6.4, 2.4))
     for place, row in enumerate(table):
         for shift, value, color in ((0.18, row[1], ORANGE), (-0.18, row[2], BLUE)):
@@ -214,7 +217,8 @@ def memory() -> None:
 
 def times() -> None:
     """Our seconds against LIBLINEAR's, of each set, loss and C of the table if both are numbers."""
-    table = rows_of("Text, in memory") + rows_of("Numbers, categories and images, in memory")
+    headings = ("Text, in memory", "Numbers, categories and images, in memory")
+    table = [row for heading in headings for row in rows_of("benchmarks/in_memory.md", heading)]
     _, ax = plt.subplots(figsize=(5.2, 4.2))
     for loss, color, mark in (("hinge", BLUE, "o"), ("squared_hinge", GREEN, "^"), ("logistic", ORANGE, "s")):
         rows = [row for row in table if row[1] == loss]
@@ -234,8 +238,59 @@ def times() -> None:
     save("times")
 
 
+def beside(name: str, who: str, found: dict[str, dict[str, float]]) -> None:
+    """A peer's seconds over ours, in a row for each set, with a mark for each setting."""
+    _, ax = plt.subplots(figsize=(5.2, 1.2 + 0.27 * len(found)))
+    settings = list(dict.fromkeys(setting for row in found.values() for setting in row))
+    for setting, color, mark in zip(settings, (BLUE, ORANGE, GREEN, GREY), "os^D", strict=False):
+        points = [(row[setting], place) for place, row in enumerate(found.values()) if setting in row]
+        ax.semilogx(*zip(*points, strict=True), mark, ms=6, color=color, label=setting)
+    ax.axvline(1.0, color="black", lw=1)
+    ax.set(yticks=range(len(found)), yticklabels=list(found), ylim=(len(found) - 0.5, -0.5))
+    ax.set_xlabel(f"seconds of {who} over ours\n(right of the line ours are faster)")
+    ticks = [value for value in (0.5, 1, 2, 5, 10, 20) if ax.get_xlim()[0] <= value <= ax.get_xlim()[1]]
+    ax.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    ax.minorticks_off()
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(settings))
+    save(name)
+
+
+def seconds(cell: str) -> float:
+    """The number that a cell begins with, or infinity."""
+    number = re.match(r"[\d.]+", cell)
+    return float(number[0]) if number else math.inf
+
+
+def sparse() -> None:
+    """The fastest peer in each row of both tables, or at least 20 times ours if all were cut off."""
+    found: dict[str, dict[str, float]] = {}
+    page, heading = "benchmarks/sparse_weights.md", "Sparse weights"
+    hinges = [(row[0], f"hinge, {row[2]}", row[1], row[3:]) for row in rows_of(page, heading)]
+    for name, kind, rate, cells in hinges + [(row[0], *row[1:3], row[3:]) for row in rows_of(page, heading, 1)]:
+        ratio = min(map(seconds, cells[1:])) / seconds(cells[0])
+        found.setdefault(f"{name}: {kind}", {})[f"lambda = {rate}"] = min(ratio, 20.0)
+    beside("sparse", "the fastest peer", found)
+
+
+def classes() -> None:
+    """The fastest peer of the softmax, to 1e-3 above the optimum."""
+    found: dict[str, dict[str, float]] = {}
+    for name, cost, *_, ratio in rows_of("benchmarks/several_outputs.md", "The softmax in memory"):
+        found.setdefault(name.split(" (")[0], {})[f"C = {cost}"] = seconds(ratio)
+    beside("classes", "scikit-learn", found)
+
+
+def kernels() -> None:
+    """The faster of SVC and scikit-learn-intelex."""
+    found: dict[str, dict[str, float]] = {}
+    for name, cost, *_, ratio in rows_of("benchmarks/kernel_machines.md", "Trainings in memory"):
+        found.setdefault(name.split(", 2")[0], {})[f"C = {cost}"] = seconds(ratio)
+    beside("kernels", "the faster peer", found)
+
+
 PICTURE: dict[str, Callable[[], None]] = {
     "bounds": bounds, "margin": margin, "C": C, "reads": reads, "gaps": gaps, "memory": memory, "times": times,
+    "sparse": sparse, "classes": classes, "kernels": kernels,
 }  # fmt: skip
 
 

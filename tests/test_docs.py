@@ -270,10 +270,21 @@ def test_one_sentence_says_what_it_is():
 
 def test_home_counts_the_rows_of_the_tables_in_memory():
     headings = ("Text, in memory", "Numbers, categories and images, in memory")
-    rows = [row for heading in headings for row in table(page("benchmarks.md"), heading)]
+    rows = [row for heading in headings for row in table(page("benchmarks/in_memory.md"), heading)]
     first = [row for row in rows if row[4].startswith(("never", "cut off")) or float(row[4]) > float(row[3])]
     for text in ((ROOT / "README.md").read_text(), page("index.md"), page("benchmarks.md")):
         assert f"{len(first)} of {len(rows)}" in text
+
+
+@pytest.mark.parametrize("heading, name, least", [
+    ("In memory", "in_memory", 8), ("Out of core", "from_disk", 3), ("Sparse weights", "sparse_weights", 7),
+    ("Several classes", "several_outputs", 3), ("Kernel machines", "kernel_machines", 3), ("Ratings", "ratings", 3),
+])  # fmt: skip
+def test_short_tables_have_rows_and_heads_of_the_lab_book(heading, name, least):
+    short = page("benchmarks.md").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^\|.*", short, re.M)
+    whole = page(f"benchmarks/{name}.md").splitlines()
+    assert len(lines) >= least + 2 and not [line for line in lines if line not in whole]
 
 
 def test_the_readme_has_the_commands_of_the_house():

@@ -11,10 +11,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_pictures_are_those_that_are_committed(tmp_path):
-    command = [sys.executable, "-m", "examples.site_pictures", "--only", "times,memory", "--out", str(tmp_path / "new")]
+    names = ("times", "memory", "sparse", "classes", "kernels")
+    command = [sys.executable, "-m", "examples.site_pictures", "--only", ",".join(names), "--out", tmp_path / "new"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("times", "memory"):
+    for name in names:
         drawn, committed = (folder / f"{name}.svg" for folder in (tmp_path / "new", ROOT / "docs" / "pictures"))
         marks = [path.read_text().count('href="#m') for path in (drawn, committed)]  # points and ticks
         assert marks[0] == marks[1] > 5, name

@@ -56,7 +56,7 @@ def write(path: str, cells: int, share: np.ndarray, random: np.random.Generator)
             if low:
                 ad.io.sparse_dataset(file["layers/counts"]).append(counts)
             else:
-                ad.io.write_elem(file, "layers/counts", counts)
+                ad.io.write_elem(file.require_group("layers"), "counts", counts)
 
 
 def run(*command: object, to: str | None = None) -> None:

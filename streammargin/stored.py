@@ -46,7 +46,7 @@ class Categories:
     lacking: the error for a wanted row without one.
     """
 
-    def __init__(self, lacking: str, codes: Any, categories: h5py.Dataset, wanted: np.ndarray | None) -> None:
+    def __init__(self, lacking: str, codes: Any, categories: Any, wanted: np.ndarray | None) -> None:
         self.lacking, self.codes = lacking, codes
         check_stored_values(codes)
         check_stored_values(categories)
@@ -62,6 +62,25 @@ class Categories:
         return self.categories[codes] if len(self.categories) else np.zeros(len(codes), self.dtype)
 
 
+class Nullable:
+    """A column of anndata whose values may be missing: values, and a mask that is true for missing ones.
+
+    lacking: the error for a wanted row without a value.
+    """
+
+    def __init__(self, lacking: str, group: h5py.Group, wanted: np.ndarray | None) -> None:
+        self.lacking, self.values, self.mask, self.wanted = lacking, group["values"], group["mask"], wanted
+        check_stored_values(self.values)
+        check_stored_values(self.mask)
+        self.shape, self.dtype = self.values.shape, np.asarray(_texts(self.values)[:0]).dtype
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        missing = self.mask[rows].astype(bool)
+        if (missing if self.wanted is None else missing & self.wanted[rows]).any():
+            raise DataError(f"{self.lacking}; drop it")
+        return np.asarray(_texts(self.values)[rows])
+
+
 def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> Any:
     """A column beside the rows, or of anndata's obs, by its name: a dataset, an array, or Categories; None for none.
 
@@ -75,10 +94,16 @@ def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> 
             known = home.get(f"uns/{field}_categories")
             return _texts(table[field]) if known is None else Categories(lacking, table[field], known, wanted)
         if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
-            return Categories(f"{lacking}/codes", node["codes"], node["categories"], wanted)
+            return Categories(f"{lacking}/codes", node["codes"], _column(node["categories"], lacking), wanted)
         if node is not None:
-            return node
+            return _column(node, lacking, wanted)
     return None
+
+
+def _column(node: Any, lacking: str, wanted: np.ndarray | None = None) -> Any:
+    """A Nullable for a group of values and a mask, else the node itself."""
+    nullable = isinstance(node, h5py.Group) and {"values", "mask"} <= set(node)
+    return Nullable(lacking, node, wanted) if nullable else node
 
 
 def column_named(home: h5py.Group, name: str, wanted: np.ndarray | None, opened: Callable[[str], Any]) -> Any:
@@ -103,8 +128,8 @@ def rows_with(home: h5py.Group, mask: str, opened: Callable[[str], Any] = open_h
     name, _, value = mask.partition("=")
     column = column_named(home, name, None, opened)
     absent: Any = None
-    if isinstance(column, h5py.Group) and {"values", "mask"} <= set(column):
-        column, absent = column["values"], column["mask"][:].astype(bool)
+    if isinstance(column, Nullable):
+        column, absent = column.values, column.mask[:].astype(bool)
     if not isinstance(column, (Categories, h5py.Dataset, np.ndarray)):
         raise DataError(f"{home.file.filename} has no column {name}, which chose the rows of the training")
     same = equal(column.categories if isinstance(column, Categories) else np.asarray(_texts(column)), value)
@@ -125,7 +150,9 @@ def equal(known: np.ndarray, value: str) -> np.ndarray:
 
 
 def _texts(column: Any) -> Any:
-    """The entries of a dataset or an array, text as str."""
+    """The entries of a dataset, an array or a Nullable, text as str."""
+    if isinstance(column, Nullable):
+        return column[:]
     if isinstance(column, h5py.Dataset):
         return column.asstr()[:] if h5py.check_string_dtype(column.dtype) else column[:]
     return np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column

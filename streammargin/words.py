@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import difflib
 import importlib
+import inspect
 import numbers
 import os
 import pkgutil
@@ -59,7 +60,7 @@ class Thing:
         lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]
         cls._entries = sorted(lines, key=lambda line: bool(line.kw_only))
         if text:  # python -OO leaves none
-            cls.__doc__ = text.rstrip() + _parameters(cls)
+            cls.__doc__ = inspect.cleandoc(text) + _parameters(cls)
 
     @classmethod
     def entries(cls) -> list[dataclasses.Field[Any]]:
@@ -141,8 +142,8 @@ def _parameters(cls: type[Thing]) -> str:
     lines = cls.entries()
     if not lines:
         return ""
-    told = [f"{line.name} : {_default(line)}\n        {line.metadata['help']}" for line in lines]
-    return "\n\n    Parameters\n    ----------\n    " + "\n    ".join(told)
+    told = [f"{line.name} : {_default(line)}\n    {line.metadata['help']}" for line in lines]
+    return "\n\nParameters\n----------\n" + "\n".join(told)
 
 
 def _default(line: dataclasses.Field[Any]) -> str:

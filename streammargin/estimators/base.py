@@ -161,11 +161,11 @@ HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop` or `calib
 
 # lines of docstrings: attributes that all have after `fit`, and those of folds
 FITTED = """n_iter_ : int, passes over the rows
-    n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`"""
+n_features_in_ : int, and feature_names_in_ (d,) if X had names
+certificate_ : exact figures, see `streammargin.result.Certificate`"""
 CHOSEN = """C_ : float, the chosen C
-    Cs_ : (m,) float64, the values that were tried
-    scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once"""
+Cs_ : (m,) float64, the values that were tried
+scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once"""
 
 
 def intercept(help: str) -> Line:

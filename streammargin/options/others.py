@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -140,15 +141,17 @@ def parameters(lines: Iterable[Line]) -> str:
     for line in lines:
         described.append(f"{line.name} : {line.type}, default {line.default!r}")
         described += textwrap.wrap(in_python(line.help), 112, initial_indent="    ", subsequent_indent="    ")
-    return "\n    ".join(described)
+    return "\n".join(described)
 
 
 def described(lines: Iterable[Line], **shared: str) -> Callable[[T], T]:
     """A decorator that replaces {options} in a docstring by these options, and other names by texts of theirs."""
 
     def fill(documented: T) -> T:
-        for name, text in {"options": parameters(lines), **shared}.items() if documented.__doc__ else ():
-            documented.__doc__ = str(documented.__doc__).replace(f"{{{name}}}", text)  # python -OO leaves none
+        doc = inspect.cleandoc(documented.__doc__ or "")  # python -OO leaves none; 3.13 cleans it by itself
+        for name, text in {"options": parameters(lines), **shared}.items():
+            doc = doc.replace(f"{{{name}}}", text)
+        documented.__doc__ = doc or None
         return documented
 
     return fill

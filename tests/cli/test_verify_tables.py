@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from streammargin import load_model
 from streammargin.cli.main import main
 from streammargin.data_tools.main import main as data_main
 
@@ -138,3 +139,32 @@ def test_anndata_is_verified_as_it_is(y, capsys):
             file["obs/kind/codes"][3] = -1
         assert main(["verify", "m.npz", "cells.h5ad"]) == 65
         assert "a row has no label in /obs/kind/codes" in capsys.readouterr().err
+
+
+def test_values_with_a_mask_are_verified(capsys):
+    """anndata 0.13 writes the text of pandas 3 so: labels, categories, and names of columns."""
+    X = RNG.normal(size=(ROWS, 2)).astype(np.float32)
+
+    def write(home, name, values):
+        group = home.create_group(name)
+        group.attrs.update({"encoding-type": "nullable-string-array", "encoding-version": "0.1.0"})
+        group["values"], group["mask"] = np.array(values, object), np.zeros(len(values), bool)
+
+    with h5py.File("cells.h5ad", "w") as file:
+        file["X"] = X
+        write(file, "obs/text", np.where(X[:, 0] > 0, "T", "B"))
+        write(file, "obs/kind/categories", ["B", "T"])
+        file["obs/kind/codes"] = (X[:, 0] > 0).astype(np.int8)
+        file["obs/kind"].attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0"})
+        write(file, "var/_index", ["a", "b"])
+        file["var"].attrs["_index"] = "_index"
+    for y in ("obs/text", "kind"):
+        train("cells.h5ad", "--y", y, "--tol", "0.1", "-q")
+        assert load_model("m.npz").feature_names_in_.tolist() == ["a", "b"]
+        assert main(["verify", "m.npz", "cells.h5ad"]) == 0
+        assert capsys.readouterr().out.endswith("all agree\n")
+    train("cells.h5ad", "--y", "obs/text", "--tol", "0.1", "-q")
+    with h5py.File("cells.h5ad", "a") as file:
+        file["obs/text/mask"][3] = True
+    assert main(["verify", "m.npz", "cells.h5ad"]) == 65
+    assert "a row has no label in /obs/text; drop it" in capsys.readouterr().err

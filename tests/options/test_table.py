@@ -67,7 +67,7 @@ def test_the_estimators_have_every_option_that_makes_sense_for_them(estimator, p
              "transforms": None}  # fmt: skip
     assert estimator().get_params(deep=False) == known
     for name in known:
-        assert f"\n    {name} : " in estimator.__doc__
+        assert f"\n{name} : " in estimator.__doc__
     with pytest.raises(TypeError, match="margin"):
         estimator(margin=1)
 
@@ -80,7 +80,7 @@ def test_the_classifier_takes_C_by_position():
 
 def test_the_help_of_train_describes_every_option():
     for line in TABLE:
-        assert f"\n    {line.name} : {line.type}, default {line.default!r}\n" in sm.train.__doc__
+        assert f"\n{line.name} : {line.type}, default {line.default!r}\n" in sm.train.__doc__
     assert "{options}" not in sm.train.__doc__ and "`" not in in_python("".join(x.help for x in TABLE))
 
 

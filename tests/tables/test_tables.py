@@ -162,9 +162,11 @@ def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
     assert sm.train(frame, y="y", drop="w,z").model.feature_names_in_.tolist() == ["n"]
     with pytest.raises(DataError, match=r"column w: it is sparse; give its values as .sparse.to_dense\(\) has them"):
         sm.train(frame.assign(w=pd.arrays.SparseArray([0.0, 1.0] * 6)), y="y", drop="z")
-    for odd in (frame.assign(w="a\ud800"), frame.rename(columns={"n": "a\ud800"})):
+    odd = "a\ud800"
+    values, names = pd.Series([odd] * 12, dtype=object), pd.Index(["w", "z", odd, "y"], dtype=object)
+    for given in (frame.assign(w=values), frame.set_axis(names, axis=1)):
         with pytest.raises(DataError, match=r"the table: 'a\\ud800' holds half a letter of UTF-16"):
-            sm.train(odd, y="y", drop="z")
+            sm.train(given, y="y", drop="z")
 
 
 def test_a_stream_of_batches_is_spooled_and_leaves_nothing(files, truth, tmp_path, monkeypatch):

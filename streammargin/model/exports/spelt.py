@@ -51,7 +51,7 @@ _SPELT: dict[str, dict[str, Any]] = {
     DAY_FIRST: {"format": "mixed", "dayfirst": True},
     MONTH_FIRST: {"format": "mixed"},
 }
-_PLACES = {"month": ("dt.month", 1), "day of the week": ("dt.dayofweek", 0), "hour": ("dt.hour", 0)}  # and the first
+_PLACES = {"month": ("dt.month", 1), "day of the week": ("dt.day_of_week", 0), "hour": ("dt.hour", 0)}  # and the first
 
 
 def date(column: Column, parts: Parts, dtype: str) -> Any:

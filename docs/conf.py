@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from docutils.nodes import SkipNode, entry, literal
+from docutils.nodes import SkipNode, entry, literal, literal_block
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import streammargin
@@ -39,10 +39,10 @@ nb_execution_in_temp = nb_execution_raise_on_error = nb_merge_streams = True
 nb_execution_timeout = 600  # seconds of a cell, on a busy machine
 os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # our commands
 smartquotes = False  # two dashes begin an option
-highlight_language = "sh"  # of indented code: commands
 copybutton_prompt_text = "$ "
 
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
@@ -92,6 +92,13 @@ def _mark_long_code(app, doctree, page):
             node["classes"].append("long")
 
 
+def _highlight_commands(app, doctree, page):
+    """Indented code of a page is commands."""
+    for node in doctree.findall(literal_block):
+        if node["language"] == "none" and not page.startswith("api/"):
+            node["language"] = "sh"
+
+
 def _mark_cells(app, doctree, page):
     """On a telephone a cell with a sentence is not squeezed to a word a line, and numbers are not broken (site.css)."""
     for node in doctree.findall(entry):
@@ -100,6 +107,8 @@ def _mark_cells(app, doctree, page):
             node["classes"].append("text")
         elif re.fullmatch(r"[-+\d.,e;()>% ]+", text):
             node["classes"].append("numbers")
+        elif len(text) > 25 and " " in text:
+            node["classes"].append("words")
 
 
 def setup(app):
@@ -108,3 +117,4 @@ def setup(app):
     app.connect("autodoc-process-docstring", process)
     app.connect("doctree-resolved", _mark_long_code)
     app.connect("doctree-resolved", _mark_cells)
+    app.connect("doctree-resolved", _highlight_commands)

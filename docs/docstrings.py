@@ -6,8 +6,13 @@ No character of a docstring is markup but a pair of backticks, so that none can 
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
+from formulas import typeset  # beside this file
+
+from streammargin.losses import LOSSES
 from streammargin.options.table import TABLE
+from streammargin.penalties import PENALTIES
 
 NAME = re.compile(r"^([\w*.]+(?:, [\w*.]+)*) : (.*)$")
 TYPE = re.compile(r"^((.*, )?default .*|must be given)$")  # of an option: what follows on other lines is its help
@@ -78,4 +83,9 @@ def set_as_rst(lines: list[str]) -> list[str]:
 
 
 def process(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = set_as_rst(lines)
+    """The lines of a docstring, as Sphinx has them; a loss or a penalty begins with its formula."""
+    found = set_as_rst(lines)
+    if any(obj is cls for cls in (*LOSSES.values(), *PENALTIES.values())):
+        first = list(takewhile(str.strip, lines))
+        found[0] = typeset(" ".join(line.strip() for line in first), escaped, ":math:`{}`")
+    lines[:] = found

@@ -19,15 +19,15 @@ LATEX = [
 ]
 
 
-def typeset(text: str, escape: Callable[[str], str]) -> str:
-    """The text, escaped, with its formulas between dollars."""
+def typeset(text: str, escape: Callable[[str], str], mark: str = "${}$") -> str:
+    """The text, escaped, with a mark around each of its formulas."""
     pieces = RUN.split(text)
-    return "".join(_formula(piece) if number % 2 else escape(piece) for number, piece in enumerate(pieces))
+    return "".join(_formula(piece, mark) if number % 2 else escape(piece) for number, piece in enumerate(pieces))
 
 
-def _formula(run: str) -> str:
+def _formula(run: str, mark: str) -> str:
     if run.isalpha() and len(run) > 1:
         return run  # a name alone is a word of the sentence
     for plain, latex in LATEX:
         run = re.sub(plain, latex, run)
-    return f"${run.strip()}$"
+    return mark.format(run.strip())

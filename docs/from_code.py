@@ -31,8 +31,11 @@ PROGRAMS = {  # command -> its verbs, and its parser with the options of one
 ERRORS = ("StreamMarginError", "UsageError", "DataError", "InputMissingError", "OutputError", "ReadWriteError")
 
 
+ROUTING = "get_metadata_routing, set_fit_request, set_partial_fit_request, set_score_request"  # scikit-learn's text
+
+
 def _estimator(methods: str = "") -> tuple[str, ...]:
-    return (f":members: fit, predict, score{methods}", ":inherited-members:")
+    return (f":members: fit, predict, score{methods}", ":inherited-members:", f":exclude-members: {ROUTING}")
 
 
 API: dict[str, dict[str, tuple[str, ...]]] = {  # section -> name -> options of autodoc
@@ -126,8 +129,13 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _listed(section: dict[str, tuple[str, ...]]) -> str:
     """A table of links to the pages of these names."""
-    return _table(["name", "what it is"], ([f"[`{name}`](api/{name}.rst)", _cell(_summary(_object(name)))]
-                                           for name in section))  # fmt: skip
+    rows = []
+    for name in section:
+        found = _object(name)
+        told = _summary(found)
+        formula = any(found is cls for cls in (*LOSSES.values(), *PENALTIES.values()))
+        rows.append([f"[`{name}`](api/{name}.rst)", typeset(told, _cell) if formula else _cell(told)])
+    return _table(["name", "what it is"], rows)
 
 
 def _with_fields(cls: type[Thing]) -> str:

@@ -439,9 +439,11 @@ def _error(value: float | None, share: bool) -> str:
 def costs_table(tried: Tried) -> str:
     """The same as a table, with the gap of each."""
     columns = zip(tried.costs, tried.held_out, tried.spreads, tried.training, tried.gaps, strict=True)
-    head, rows = ["C", "held out", "training", "certified gap"], []
+    some = any(one is not None for one in tried.training)
+    rows = []
     for cost, held, spread, training, gap in columns:
         beside = "" if spread is None else f" ± {_error(spread, tried.share)}"
-        cells = [f"{cost:g}", _error(held, tried.share) + beside, _error(training, tried.share), number(gap, 2)]
+        told = [_error(training, tried.share)] * some
+        cells = [f"{cost:g}", _error(held, tried.share) + beside, *told, number(gap, 2)]
         rows.append([f"<b>{cell}</b>" if cost == tried.best else cell for cell in cells])
-    return table(head, rows)
+    return table(["C", "held out", *["training"] * some, "certified gap"], rows)

@@ -103,6 +103,7 @@ background:var(--bg);-webkit-text-size-adjust:100%}
 .smr .tile b{display:block;font-size:21px;line-height:1.3;letter-spacing:-.015em;font-weight:620;
 font-variant-numeric:tabular-nums}
 .smr .tile span{color:var(--dim);font-size:13px}
+.smr .tile small{display:block;font-size:14px;font-weight:400;letter-spacing:0}
 .smr .cards{columns:2 440px;column-gap:16px}
 .smr .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;margin:0 0 16px;
 break-inside:avoid}
@@ -124,6 +125,7 @@ white-space:nowrap;background:none;color:inherit}
 .smr td:first-child,.smr th:first-child{text-align:left;padding-left:0}
 .smr tr.best td{font-weight:650}
 .smr dl{display:grid;grid-template-columns:fit-content(65%) 1fr;gap:4px 16px;margin:0;font-size:14px}
+.smr h2+dl{margin-top:8px}
 .smr dt{color:var(--dim);margin:0}.smr dd{margin:0;overflow-wrap:anywhere}
 .smr details{border-top:1px solid var(--line);padding:8px 0 4px}
 .smr summary{cursor:pointer;font-size:14px;font-weight:560}

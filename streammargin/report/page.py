@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -365,9 +366,10 @@ def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
 
 def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     """The first figures, each with its name; nonzeros: columns with a weight, and all columns."""
-    folds = [] if of.judged is not None and not of.training else list(_over_folds(of))
+    folds = [] if of.judged is not None and not of.training else _over_folds(of)
     rows = "training rows" if of.training else cut(of.tested, 22)
-    found = [*folds, *_quality(of, rows), *_trained(of.header, nonzeros)]
+    apart = [(name, re.sub(" (±.*)", r" <small>\1</small>", value)) for name, value in folds]
+    found = [*apart, *_quality(of, rows), *_trained(of.header, nonzeros)]
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 

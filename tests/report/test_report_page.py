@@ -245,7 +245,8 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     assert [name for _, name in found[:2]] == [
         "wrong rows over 3 folds", "accuracy on training rows"
     ]  # fmt: skip
-    assert close(found[0][0].split(" ± ")[0], chosen["valid_error"])
+    mean, spread = re.fullmatch("(.*) <small>± (.*)</small>", found[0][0]).groups()
+    assert close(mean, chosen["valid_error"]) and close(spread, chosen[charts.SPREAD])
     assert next(iter(page.pairs("How good is it?"))) == found[0][1]
     command = next(shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre")
     made(here, files, *command[1:], "-q", "--force")

@@ -73,13 +73,14 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
 
 
 def check_read(source: Source, budget: int, needed: int, what: str) -> None:
-    """UsageError, before anything is read, if reading `what` needs more bytes than the budget."""
+    """BudgetError, before anything is read, if reading `what` needs more bytes than the budget."""
     if needed > budget:
         # the number of classes, and so the whole requirement, is not known yet
         least = least_budget(source, needed) >> 20
-        raise UsageError(
+        raise BudgetError(
             f"a memory budget of {format_size(budget)} is too small for {source.name}: reading {what} needs "
-            f"{least}M; with `memory={least}M` or more the run says what it needs in all"
+            f"{least}M; with `memory={least}M` or more the run says what it needs in all",
+            least << 20,
         )
 
 

@@ -16,7 +16,7 @@ from streammargin.driver.labels import LabelReader, SlicedLabels
 from streammargin.driver.setup import Target
 from streammargin.driver.tasks import column_of
 from streammargin.driver.validate import SCORES, Errors, Validator, scored
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.matching import MAX_CLASSES
 from streammargin.options.folds import PAST, Folds, Known, Share
 from streammargin.options.steps import parts_of
@@ -34,7 +34,8 @@ from streammargin.wording import note, short, warn
 MANY = 1 << 16  # most groups that are told apart and dealt in turn; of more each is dealt by itself
 LARGE = 2.0  # a fold of more rows than so many even ones is told
 
-GRID = np.logspace(-4.0, 2.0, 13)  # values of C times the mean ||x||^2, half decades apart
+# values of C times the mean ||x||^2: half a decade apart; a decade and two decades, if there is not enough memory
+GRIDS = tuple(np.logspace(-4.0, 2.0, count) for count in (13, 7, 4))
 SAMPLED = 1 << 12  # most rows whose lengths are read for it
 PLACES = 8  # stretches of them
 
@@ -231,8 +232,8 @@ def check_place(source: Source, options: Options, remote: bool) -> None:
         raise UsageError(f"`{name}` takes one label a row, and these rows have several; name one column with `y`")
 
 
-def grid_of(source: Source, options: Options) -> list[float]:
-    """Values of C for rows of this length: from 1e-4 to 1e2, over the mean of ||x||^2 as the solver has it."""
+def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
+    """The grid over the mean of ||x||^2 as the solver has it."""
     if options.map is not None or options.kernel is not None:
         mean = 1.0  # of kernels that are 1 for a row and itself
     elif parts_of(options.scale)[0] in ("std", "auto"):
@@ -240,9 +241,14 @@ def grid_of(source: Source, options: Options) -> list[float]:
     else:
         mean = _mean_square(source)
     mean += options.column([1.0]) ** 2
-    costs = [float(f"{C:.3g}") for C in GRID / (mean or 1.0)]
-    note(f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}: rows have a mean ||x||^2 of {mean:.3g}")
-    return costs
+    return [float(f"{C:.3g}") for C in grid / (mean or 1.0)]
+
+
+def tell_grid(costs: Sequence[float], refusals: Sequence[BudgetError]) -> None:
+    """Say which values of C are tried, once for each trial; refusals: of grids with more values."""
+    costs = sorted(set(costs))
+    least = f"; {len(GRIDS[0])} need at least `memory={refusals[0].least >> 20}M`" if refusals else ""
+    note(f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}{least}")
 
 
 def _mean_square(source: Source) -> float:

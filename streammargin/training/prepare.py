@@ -6,13 +6,15 @@ import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
+import numpy as np
+
 from streammargin.driver.calibrating import Counted
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.setup import check_every
 from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
-from streammargin.errors import UsageError
+from streammargin.errors import BudgetError, UsageError
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
@@ -24,7 +26,15 @@ from streammargin.sources.base import Source
 from streammargin.sources.open import opened
 from streammargin.sources.views import TransformedSource, WatchedSource, thinned
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
-from streammargin.training.folds import FoldValidator, check_place, column_of_groups, grid_of, in_folds
+from streammargin.training.folds import (
+    GRIDS,
+    FoldValidator,
+    check_place,
+    column_of_groups,
+    grid_of,
+    in_folds,
+    tell_grid,
+)
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import read_labels
@@ -37,8 +47,34 @@ from streammargin.workers import Workers
 def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf, remote: bool = False) -> Job:
     """Open the rows, read the labels and plan the reading; the stack closes what was opened.
 
-    least_tol: the smallest tolerance of the training before it was resumed (see `Problem`). remote: other processes
-    read the rows, and know nothing of earlier reads.
+    With folds and without C fewer values of C are tried if the budget is too small for all of the grid.
+    """
+    if options.cv is None or options.C is not None:
+        return _prepared(stack, data, options, least_tol, remote)
+    refusals: list[BudgetError] = []
+    for grid in GRIDS:
+        with ExitStack() as opened_here:
+            try:
+                job = _prepared(opened_here, data, options, least_tol, remote, grid)
+            except BudgetError as error:
+                refusals.append(error)
+                continue
+            stack.push(opened_here.pop_all())
+            tell_grid(job.costs, refusals)
+            return job
+    raise BudgetError(
+        f"{refusals[-1].raw}, for {len(GRIDS[-1])} values of C; `valid=20%` needs less", refusals[-1].least
+    )
+
+
+def _prepared(
+    stack: ExitStack, data: object, options: Options, least_tol: float, remote: bool, grid: np.ndarray | None = None
+) -> Job:
+    """See `prepare`.
+
+    grid: values of C times the mean ||x||^2, if folds choose among them. least_tol: the smallest tolerance of the
+    training before it was resumed (see `Problem`). remote: other processes read the rows, and know nothing of earlier
+    reads.
     """
     task = make_task(options)  # what cannot be is refused before anything is read
     budget = parse_size(options.memory)
@@ -57,8 +93,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     chain = source.chain if isinstance(source, TransformedSource) else None
     if options.folds is not None:
         check_place(source, options, remote)
-    if options.cv is not None and options.C is None:
-        options = replace(options, C=grid_of(transformed(stored, options, chain), options))
+    if grid is not None:
+        options = replace(options, C=grid_of(transformed(stored, options, chain), options, grid))
         task = make_task(options)
     tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
     read = read_labels(source, task, options, budget, tasks, workers)

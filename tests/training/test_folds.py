@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from reference.stopped import stop_after
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -330,3 +331,18 @@ def test_a_fold_without_which_a_class_is_gone_is_an_error():
     y = np.where(np.arange(N) < 5, "rare", "usual")
     with pytest.raises(DataError, match="without fold 0 no row of the class rare is left"):
         sm.train((X, y), C=1.0, cv=np.where(np.arange(N) < 5, 0, 1))
+
+
+def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
+    """The range of C stays; what does not fit for 4 values either says what it needs."""
+    wide = sp.random_array((60, 40_000), density=0.001, rng=1, format="csr", dtype=np.float32)
+    path = str(tmp_path / "rows.h5")
+    sm.write_hdf5([(wide, TWO[:60])], path)
+    tried = {}
+    for memory in ("1G", "130M", "80M"):
+        found = sm.train(path, cv=5, memory=memory, tol=0.5).cross_validation.Cs
+        tried[memory] = found.tolist()
+    assert {memory: len(found) for memory, found in tried.items()} == {"1G": 13, "130M": 7, "80M": 4}
+    assert tried["80M"] == tried["130M"][::2] == tried["1G"][::4]
+    with pytest.raises(UsageError, match=r"too small for .* needs \d+M.*, for 4 values of C; valid=.20%. needs less"):
+        sm.train(path, cv=5, memory="60M")

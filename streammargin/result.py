@@ -47,6 +47,9 @@ class Certificate:
     def __getitem__(self, name: str) -> Any:  # like the event, a dict
         return self.to_dict()[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.to_dict()
+
     def __repr__(self) -> str:
         return brief(self, **{**self.to_dict(), "per_class": None})
 

@@ -29,6 +29,7 @@ def test_the_certificate_is_a_frozen_table_of_figures():
         certificate.gap = 0.0
     events = [event for event in result.history if event["event"] == "certificate"]
     figures = certificate.to_dict()
+    assert certificate["gap"] == certificate.gap and "gap" in certificate and "step" not in certificate
     assert figures == result.model.header["certificate"]
     assert {key: events[-1][key] for key in figures if key != "converged"} == {
         key: figures[key] for key in figures if key != "converged"

@@ -113,8 +113,8 @@ def page_of(name: str, options: Iterable[str] = ()) -> str:
 
 
 def _cell(text: str) -> str:
-    """Plain text in a table of Markdown; code in backticks stays, as no code here has a bar."""
-    parts = text.split("`")
+    """Plain text in a table of Markdown; options are code, and code in backticks stays, as no code here has a bar."""
+    parts = re.sub(r"(?<![\w`-])--[a-z][\w-]*(?![^`]*`)", r"`\g<0>`", text).split("`")
     return "`".join(
         part if number % 2 else re.sub(r"([\\|*<>_\[\]])", r"\\\1", part) for number, part in enumerate(parts)
     )

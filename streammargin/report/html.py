@@ -93,6 +93,7 @@ background:var(--bg);-webkit-text-size-adjust:100%}
 .smr h1{font-size:26px;line-height:1.25;letter-spacing:-.015em;margin:0 0 4px;font-weight:650;overflow-wrap:anywhere}
 .smr h2{font-size:17px;letter-spacing:-.01em;margin:0 0 2px;font-weight:620}
 .smr h3{font-size:14px;margin:16px 0 4px;font-weight:600}
+.smr .card>h3:first-child{margin-top:0}
 .smr .sub{color:var(--dim);margin:0 0 20px;overflow-wrap:anywhere}
 .smr .note{color:var(--dim);font-size:13.5px;margin:0 0 12px}
 .smr .verdict{border-radius:12px;padding:14px 18px;margin:0 0 16px;background:var(--okbg);color:var(--ok)}
@@ -108,7 +109,7 @@ font-variant-numeric:tabular-nums}
 .smr .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;margin:0 0 16px;
 break-inside:avoid}
 .smr .whole{column-span:all;margin-top:16px}
-.smr svg{width:100%;height:auto;display:block;overflow:visible}
+.smr svg{width:100%;max-width:560px;height:auto;display:block;overflow:visible}
 .smr svg text{fill:var(--dim);font-size:12px;font-family:inherit}
 .smr svg .t{fill:var(--fg)}.smr svg .s{font-size:10.5px}
 .smr svg .l{stroke:var(--line);stroke-width:1}

@@ -369,7 +369,7 @@ def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     folds = [] if of.judged is not None and not of.training else _over_folds(of)
     rows = "training rows" if of.training else cut(of.tested, 22)
     apart = [(name, re.sub(" (±.*)", r" <small>\1</small>", value)) for name, value in folds]
-    found = [*apart, *_quality(of, rows), *_trained(of.header, nonzeros)]
+    found = [*apart, *_quality(of, rows, bool(apart)), *_trained(of.header, nonzeros)]
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 
@@ -383,7 +383,8 @@ def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
             yield f"{what} over {len(one['folds'])} folds", f"{told(one['valid_error'])} ± {told(one[SPREAD])}"
 
 
-def _quality(of: Facts, rows: str) -> Iterator[tuple[str, str]]:
+def _quality(of: Facts, rows: str, by_folds: bool) -> Iterator[tuple[str, str]]:
+    """Figures of the judged rows, or else of the training; its held-out error, unless folds have told it."""
     certificate, judged = of.header.get("certificate") or {}, of.judged
     if judged is not None and judged.get("accuracy") is not None:
         yield f"accuracy on {rows}", percent(judged["accuracy"])
@@ -395,7 +396,7 @@ def _quality(of: Facts, rows: str) -> Iterator[tuple[str, str]]:
         if judged.get("r2") is not None:
             yield f"R² on {rows}", number(judged["r2"])
         yield "mean absolute error", number(judged["mean_absolute_error"])
-    elif (error := certificate.get("valid_error")) is not None:
+    elif not by_folds and (error := certificate.get("valid_error")) is not None:
         share = certificate.get("train_error") is not None
         yield ("wrong held-out rows", percent(error)) if share else ("held-out error", number(error))
     if certificate.get("train_error") is not None and not of.training:

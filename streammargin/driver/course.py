@@ -384,7 +384,8 @@ class Course(Shared):
         """Publish the figures at a value of C, of the weights of pass `number`, with their held-out error."""
         event = certificate_event(self.problem, trial, figures, wrong, error)
         work = {"multiplications": round(self.state.multiplications)}
-        of = {"C": self.costs[trial], "fold": None if self.problem.tried is None else self.problem.tried.fold(trial)}
+        fold = None if self.problem.tried is None else self.problem.tried.fold(trial)
+        of = {"C": self.costs[trial], "fold": fold, "trainings": self.problem.trials}
         self.history.publish({"event": "certificate", "pass": number, **of, **event, **work})
 
     # what comes next

@@ -148,6 +148,12 @@ def watched(verbose: bool, max_seconds: float | None, threads: int = 1) -> list[
     return [Console(max_seconds=max_seconds, threads=threads)] if verbose else []
 
 
+def _open_gap(event: dict[str, Any]) -> float:
+    """The gap that a certificate leaves; infinite without one."""
+    gap = event["margin_gap"] if event["gap"] is None else event["gap"]
+    return math.inf if gap is None else float(gap)
+
+
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
@@ -169,6 +175,7 @@ class Console:
         self._open = False
         self._gap = ""
         self._certified: float | None = None  # the gap of the last certificate
+        self._beside: list[dict[str, Any]] = []  # certificates of a pass, before the last one of it
         self._way = GapBar()
         self._valid = ""
         self._judged, self._error = "error", "loss"  # the latter of a regression
@@ -318,10 +325,16 @@ class Console:
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
         self._judge(event)
+        several = event.get("trainings", 1)
+        if several > 1:  # the one with the largest gap is shown, after the last one of this pass
+            self._beside.append(event)
+            if len(self._beside) < several:
+                return
+            event, self._beside = max(self._beside, key=_open_gap), []
         self._figures(event)
         if self.verbosity >= 1 or (not self.bar and self._due(growth=0.0)):
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
-            cost = f"C {event['C']:g}" if isinstance(self._pace.params.get("C"), list) else ""
+            cost = f"C {event['C']:g}, the worst of {several} trainings" if several > 1 else ""
             parts = [f"pass {event['pass']}", cost, f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
             self._line("  ".join(part for part in parts if part))
 

@@ -165,12 +165,13 @@ def test_without_a_terminal_a_certificate_is_a_line_but_not_within_ten_seconds(m
     clock, stream = Clock(monkeypatch), io.StringIO()
     console = Console(stream=stream)
     console(start(C=[0.1, 1.0]))
-    figures = {"gap": 0.5, "margin_gap": None, "mistakes": 7, "residual": None, "valid_error": None}
+    figures = {"margin_gap": None, "mistakes": 7, "residual": None, "valid_error": None, "trainings": 3}
     for clock.now in (9.0, 10.0, 19.0, 1000.0, 1010.0):
-        for cost in (0.1, 1.0):
-            console({"event": "certificate", "pass": int(clock.now), "C": cost, **figures})
+        for cost, gap in ((0.1, 1e-3), (1.0, 0.5), (10.0, 0.2)):
+            console({"event": "certificate", "pass": int(clock.now), "C": cost, "gap": gap, **figures})
     assert stream.getvalue().splitlines()[1:] == [
-        f"pass {number}  C 0.1  certified gap 5.0e-01  7 mistakes" for number in (10, 1000, 1010)
+        f"pass {number}  C 1, the worst of 3 trainings  certified gap 5.0e-01  7 mistakes"
+        for number in (10, 1000, 1010)
     ]
 
 

@@ -47,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     add_scoring(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             else:
                 with open(path, "w", encoding="utf-8") if path else nullcontext(sys.stdout) as out:
                     write_text(out, blocks, wanted, options.id)
-    if options.output:
+    if options.output and not options.quiet:
         say(f"{wanted.name} of {counted(ends[-1], 'row')} written to {options.output}")
     return 0
 

@@ -96,6 +96,8 @@ def test_predict_to_everything(trained, blobs, tmp_path, here):
         assert np.array_equal(file["labels"][:], labels)
     again = here("predict", model, data, "-o", tmp_path / "p.npy")
     assert again.returncode == 73 and "--force" in again.stderr
+    quiet = here("predict", model, data, "-o", tmp_path / "p.npy", "--force", "-q")
+    assert quiet.returncode == 0 and quiet.stderr == ""
 
 
 def test_text_labels_come_back(tmp_path, blobs, here):

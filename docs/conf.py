@@ -88,7 +88,7 @@ def _as_mathml(translator, node):
 def _mark_long_code(app, doctree, page):
     """Code with a word that may be wider than a telephone may break anywhere (site.css)."""
     for node in doctree.findall(literal):
-        if max(map(len, node.astext().split()), default=0) > 34:
+        if max(map(len, node.astext().split()), default=0) > 28:
             node["classes"].append("long")
 
 

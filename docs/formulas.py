@@ -26,8 +26,8 @@ def typeset(text: str, escape: Callable[[str], str], mark: str = "${}$") -> str:
 
 
 def _formula(run: str, mark: str) -> str:
-    if run.isalpha() and len(run) > 1:
-        return run  # a name alone is a word of the sentence
+    if run.isdigit() or (run.isalpha() and len(run) > 1):
+        return run  # a number or a name alone belongs to the sentence
     for plain, latex in LATEX:
         run = re.sub(plain, latex, run)
     return mark.format(run.strip())

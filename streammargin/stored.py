@@ -1,7 +1,7 @@
-"""Open HDF5 files, and refuse datasets with values that are stored nowhere.
+"""Open HDF5 files, and refuse datasets with values that are stored in other files, or nowhere.
 
-HDF5 silently uses fill values for a missing source of a virtual dataset. It leaves memory as it was for values that
-were never written, if no fill value stands for them.
+HDF5 silently uses fill values for a missing source of a virtual dataset, and overflows the stack on one that is its own
+source. It leaves memory as it was for values that were never written, if no fill value stands for them.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def check_rows(rows: Any) -> None:
 
 
 def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
-    """DataError if values of a dataset are stored nowhere, or not where its virtual parts say.
+    """DataError if values of a dataset are stored in other files, or nowhere.
 
     indptr: that of the sparse rows whose values or columns these are, to name the row.
     """
@@ -247,21 +247,23 @@ def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> Non
 
     if not isinstance(dataset, h5py.Dataset):
         return
-    name, filled = f"{dataset.file.filename}: {dataset.name.lstrip('/')}", 0
+    name = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
+    check_here(dataset, name)
     check_written(dataset, name, place)
-    for part in dataset.virtual_sources() if dataset.is_virtual else ():
-        where, inside = source_of(part, dataset)
-        if where is None:
-            raise missing(part, name)
-        check_input(where)
-        with open_hdf5(where) as file:
-            source = file.get(inside)
-            if not isinstance(source, h5py.Dataset) or source.is_virtual:
-                raise DataError(f"{name} is virtual, and its source {where} does not store {inside}; correct it")
-            check_written(source, f"{where}: {inside}")
-        filled += int(part.vspace.get_select_npoints())
-    if dataset.is_virtual and filled != dataset.size:
-        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; correct it")
+
+
+def check_here(dataset: h5py.Dataset, name: str) -> None:
+    """DataError if a dataset has its values in other files: it is virtual, or they are raw."""
+    if dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
+        raise elsewhere(name)
+
+
+def elsewhere(name: str) -> DataError:
+    """The error for a dataset with its values in other files."""
+    return DataError(
+        f"{name} has its values in other files; give these files themselves, several are shards of one data set, or "
+        "copy the values into one dataset"
+    )
 
 
 def check_written(dataset: h5py.Dataset, name: str, place: Callable[[int], str] = "row {}".format) -> None:
@@ -280,7 +282,7 @@ def check_written(dataset: h5py.Dataset, name: str, place: Callable[[int], str] 
 def _first_unwritten(dataset: h5py.Dataset) -> int | None:
     """The first entry of axis 0 with values that are neither written nor filled."""
     never = dataset.id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
-    if not never or not dataset.size or dataset.is_virtual:
+    if not never or not dataset.size:
         return None
     if dataset.chunks is None:
         return 0 if dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED else None
@@ -299,22 +301,6 @@ def _first_unwritten(dataset: h5py.Dataset) -> int | None:
     # the first number that is not its own rank is behind a gap
     missing = int(np.argmax(np.append(numbers != np.arange(len(numbers)), True)))
     return missing // across * rows
-
-
-def source_of(part: Any, dataset: h5py.Dataset) -> tuple[str | None, str]:
-    """(path or None: nowhere, name in it) of the source of a part of a virtual dataset."""
-    own = dataset.file.filename
-    return own if part.file_name == "." else beside(_literal(part.file_name), own), _literal(part.dset_name)
-
-
-def missing(part: Any, name: str) -> DataError:
-    """The error of a virtual dataset for a source that is nowhere."""
-    return DataError(f"{name} is virtual, and its source {_literal(part.file_name)} is missing; put it where it was")
-
-
-def _literal(name: str) -> str:
-    """The name of a source as its own file has it: HDF5 stores % as %%."""
-    return name.replace("%%", "%")
 
 
 def beside(name: str, home: str) -> str | None:

@@ -59,7 +59,6 @@ from fuzz_files import (
     trained,
     unfinished,
     var,
-    virtual,
 )
 from fuzz_files import (
     KINDS as LABELS,
@@ -143,7 +142,6 @@ FILES: dict[str, Kind] = {
     "user-block": Kind("a.h5", lambda path: hdf5(path, True, 512, chunks=(32,), compression="gzip"), train("a.h5")),
     "blosc": Kind("a.h5", lambda path: packed(path, PLUGINS["blosc"]), train("a.h5")),
     "lz4": Kind("a.h5", lambda path: packed(path, PLUGINS["lz4"]), train("a.h5")),
-    "virtual": Kind("a.h5", virtual, train("a.h5")),
     "obs": Kind("a.h5ad", obs, train("a.h5ad", "--y", "obs/y")),
     "table": Kind("a.h5ad", table, train("a.h5ad", "--y", "obs/y")),
     "var": Kind("a.h5", var, train("a.h5")),

@@ -43,15 +43,6 @@ def packed(path: Path, name: str) -> None:
     hdf5(path, False, chunks=(16, 8), **getattr(hdf5plugin, name)())
 
 
-def virtual(path: Path) -> None:
-    X, y = rows(False)
-    layout = h5py.VirtualLayout(X.shape, X.dtype)
-    layout[:] = h5py.VirtualSource("plain.h5", "X", X.shape, dtype=X.dtype)
-    with h5py.File(path, "w", libver="latest") as file:
-        file.create_virtual_dataset("X", layout)
-        file["y"] = y
-
-
 def obs(path: Path) -> None:
     """anndata's file: sparse rows, labels that are categories, texts in attributes."""
     X, y = rows(True)

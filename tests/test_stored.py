@@ -144,77 +144,22 @@ def test_a_table_that_was_never_written(tmp_path):
         list(open_source(path, y="obs/kind").labels())
 
 
-def virtual(path, sources, part="X", shape=X.shape, **columns):
-    """A file whose X is virtual: equal pieces of the sources."""
-    layout, rows = h5py.VirtualLayout(shape, np.float64), shape[0] // len(sources)
-    for k, source in enumerate(sources):
-        layout[k * rows : (k + 1) * rows] = h5py.VirtualSource(source, part, (rows, shape[1]), dtype=np.float64)
-    with h5py.File(path, "w") as file:
-        file.create_virtual_dataset("X", layout)
-        for name, values in {"y": Y[: shape[0]], **columns}.items():
-            file[name] = values
-    return str(path)
-
-
-def test_sources_of_virtual_rows_are_there_in_what_verifies_too(tmp_path, model):
-    path, saved = virtual(tmp_path / "a.h5", ["source.h5"]), model(False)
-    with h5py.File(path, "a") as file:
-        file["sample_weight"] = WEIGHTS
-    with pytest.raises(sm.DataError, match=r"X is virtual, and its source source\.h5 is missing; put it where it was"):
-        verify(saved, path)
-    write(tmp_path / "source.h5")
-    assert all(check.agrees is not False for check in verify(saved, path))
-    write(tmp_path / "source.h5", "X", 40, fill_time="never")
-    for reads in (lambda: verify(saved, path), lambda: read_all(path)):
-        with pytest.raises(sm.DataError, match=r"source\.h5: X has no values at row 40"):
-            reads()
-    h5py.File(tmp_path / "source.h5", "w").close()
-    with pytest.raises(sm.DataError, match=r"source .*source\.h5 does not store X"):
-        verify(saved, path)
-    with pytest.raises(sm.DataError, match="does not store X"):  # HDF5 dies of a source that is its own
-        verify(saved, virtual(tmp_path / "b.h5", ["b.h5"], sample_weight=WEIGHTS))
-    with h5py.File(path, "w") as file:
-        layout = h5py.VirtualLayout(X.shape, np.float64)
-        layout[:30] = h5py.VirtualSource("whole.h5", "X", X.shape, dtype=np.float64)[:30]
-        file.create_virtual_dataset("X", layout)
-        file["y"], file["sample_weight"] = Y, WEIGHTS
-    with pytest.raises(sm.DataError, match="fill 180 of its 360 values"):
-        verify(saved, path)
-
-
-def test_names_of_sources_with_percent_signs(tmp_path, model):
-    """HDF5 stores % as %%, and only %b, with sources without end, means a number."""
-    names = ["run 50%.h5", "%b.h5", "%%.h5"]
-    for k, name in enumerate(names):
-        write_h5(tmp_path / name, X[20 * k : 20 * k + 20])
-        with h5py.File(tmp_path / name, "a") as file:
-            file["100%"] = file["X"]
-    stored = [name.replace("%", "%%") for name in names]
-    for part in ("X", "100%%"):
-        path = virtual(tmp_path / "a.h5", stored, part, sample_weight=WEIGHTS)
-        assert read_all(path) == [ROWS]
-        with open_source(path) as source:
-            block = next(iter(read_blocks(source, 1 << 30)))[2]
-            np.testing.assert_array_equal(block.X, X)
-            assert [str(tmp_path / name) for name in names] == source.files()[1:]
-        assert all(check.agrees is not False for check in verify(model(False), path))
-        os.unlink(tmp_path / "model.npz")
-    with pytest.raises(sm.DataError, match=r"its source gone%\.h5 is missing"):
-        read_all(virtual(tmp_path / "a.h5", ["gone%%.h5"]))
-
-
-def test_virtual_rows_that_grow(tmp_path):
-    endless = (h5py.h5s.UNLIMITED, COLUMNS)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        space = h5py.h5s.create_simple((ROWS, COLUMNS), endless)
-        space.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (20, COLUMNS), (20, COLUMNS))
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_virtual(space, b"%b.h5", b"X", h5py.h5s.create_simple((20, COLUMNS)))
-        whole = h5py.h5s.create_simple((ROWS, COLUMNS), endless)
-        h5py.h5d.create(file.id, b"X", h5py.h5t.NATIVE_DOUBLE, whole, plist)
-        file["y"] = Y
-    with pytest.raises(sm.DataError, match="X is virtual, and grows with its sources; copy the rows into one dataset"):
-        open_source(tmp_path / "a.h5")
+def test_values_in_other_files_are_refused_by_what_verifies_too(tmp_path, model):
+    layout = h5py.VirtualLayout(X.shape, np.float64)
+    layout[:] = h5py.VirtualSource("whole.h5", "X", X.shape, dtype=np.float64)
+    raw = [(str(tmp_path / "raw"), 0, X.nbytes)]
+    saved = model(False)
+    for name in ("virtual", "raw"):
+        path = tmp_path / f"{name}.h5"
+        with h5py.File(path, "w") as file:
+            if name == "virtual":
+                file.create_virtual_dataset("X", layout)
+            else:
+                file.create_dataset("X", X.shape, X.dtype, external=raw)[:] = X
+            file["y"], file["sample_weight"] = Y, WEIGHTS
+        for reads in (lambda path=path: verify(saved, path), lambda path=path: read_all(path)):
+            with pytest.raises(sm.DataError, match=rf"{name}\.h5: X has its values in other files"):
+                reads()
 
 
 CRASH = """
@@ -233,10 +178,6 @@ os._exit(1)
 def test_a_file_whose_writer_crashed_or_writes_on_another_machine(tmp_path, model, swmr):
     saved = model(False)
     path, other = write(tmp_path / "a.h5"), write(tmp_path / "b.h5")
-    with h5py.File(tmp_path / "virtual.h5", "w") as file:
-        layout = h5py.VirtualLayout(X.shape, np.float64)
-        layout[:] = h5py.VirtualSource("a.h5", "X", X.shape, dtype=np.float64)
-        file.create_virtual_dataset("X", layout)
     with h5py.File(path, "w", libver="latest") as file:
         file["X"], file["y"] = X, Y
     words = r"a\.h5 is open in a program that writes it, or that crashed; .* with: h5clear -s .*a\.h5"
@@ -249,7 +190,6 @@ def test_a_file_whose_writer_crashed_or_writes_on_another_machine(tmp_path, mode
     for reads in (
         lambda: open_source(path),
         lambda: list(open_source(other, y=f"{path}:y").labels()),
-        lambda: open_source(tmp_path / "virtual.h5"),
         lambda: convert(path, str(tmp_path / "out.h5")),
         lambda: verify(saved, path),
         lambda: verify(saved, other, y=f"{path}:y"),

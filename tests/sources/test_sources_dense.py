@@ -92,7 +92,7 @@ def test_resized_and_partly_filled_last_chunk(tmp_path):
         assert_rows(source, X, (2, 11, 21))
 
 
-def test_compact_external_virtual_linked_and_user_block(tmp_path):
+def test_compact_linked_and_user_block(tmp_path):
     X = numbers()
     y = two_labels(ROWS)
     write_dense(tmp_path / "linked.h5", X)
@@ -101,19 +101,12 @@ def test_compact_external_virtual_linked_and_user_block(tmp_path):
         plist.set_layout(h5py.h5d.COMPACT)
         space = h5py.h5s.create_simple(X.shape)
         h5py.Dataset(h5py.h5d.create(file.id, b"X", h5py.h5t.NATIVE_DOUBLE, space, plist))[:] = X
-    with h5py.File(tmp_path / "external.h5", "w") as file:
-        raw = str(tmp_path / "raw.bin")
-        file.create_dataset("X", X.shape, X.dtype, external=[(raw, 0, h5py.h5f.UNLIMITED)])[:] = X
-    with h5py.File(tmp_path / "virtual.h5", "w") as file:
-        layout = h5py.VirtualLayout(X.shape, X.dtype)
-        layout[:] = h5py.VirtualSource(str(tmp_path / "linked.h5"), "X", X.shape)
-        file.create_virtual_dataset("X", layout)
     with h5py.File(tmp_path / "link.h5", "w") as file:
         file["noise"] = np.full(1000, 3.0)  # bytes that must not be taken for rows
         file["X"] = h5py.ExternalLink("linked.h5", "X")
     with h5py.File(tmp_path / "block.h5", "w", userblock_size=512) as file:
         file["X"], file["y"] = X, y
-    for name in ("compact", "external", "virtual", "link", "block"):
+    for name in ("compact", "link", "block"):
         with open_source(tmp_path / f"{name}.h5") as source:
             assert_rows(source, X, (5, 6))
 

@@ -129,20 +129,18 @@ def test_a_spool_whose_key_is_damaged_is_another_file(tmp_path, harm):
 
 
 @pytest.mark.parametrize("place, content", [(24, bytes(7) + b"\x80"), (33, b"\xff" * 8), (42, b"x"), (60, b"\xff" * 4)])
-def test_a_damaged_list_of_sources_is_bad_data(tmp_path, place, content):
+def test_a_damaged_list_of_sources_is_not_looked_at(tmp_path, place, content):
     """HDF5 dies of the second."""
-    write_dense(tmp_path / "source.h5", X)
     layout = h5py.VirtualLayout(X.shape, X.dtype)
     layout[:] = h5py.VirtualSource("source.h5", "X", X.shape, dtype=X.dtype)
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         file.create_virtual_dataset("X", layout)
         file["y"] = np.arange(ROWS) % 2
-    sm.train(tmp_path / "a.h5", passes=1)
     raw = bytearray((tmp_path / "a.h5").read_bytes())
     (heap,) = heaps(raw)
     raw[heap + place : heap + place + len(content)] = content
     (tmp_path / "a.h5").write_bytes(raw)
-    with pytest.raises(DataError, match=r"a\.h5: X cannot be decoded"):
+    with pytest.raises(DataError, match=r"a\.h5: X has its values in other files"):
         open_source(str(tmp_path / "a.h5"))
 
 

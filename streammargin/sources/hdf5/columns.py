@@ -62,8 +62,8 @@ class TextReader:
         if not self._reader.located and self._reader.length:
             self._reader.close()
             raise DataError(
-                f"{name} has strings of variable length that cannot be checked (virtual, never written, or compressed "
-                "by an unknown filter); write the column again"
+                f"{name} has strings of variable length that cannot be checked (never written, or compressed by an "
+                "unknown filter); write the column again"
             )
 
     @property

@@ -1,7 +1,6 @@
-"""Open HDF5 files and look up their objects. The values of a dataset must be there, in this file or in others.
+"""Open HDF5 files and look up their objects. A dataset has its values in its own file.
 
-HDF5 waits for ever on a pipe. It overflows the stack on a virtual dataset that is its own source, and silently uses
-fill values for a missing source. Every failure on a damaged file becomes a DataError of one sentence.
+HDF5 waits for ever on a pipe. Every failure on a damaged file becomes a DataError of one sentence.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import h5py
-import numpy as np
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
-from streammargin.sources.hdf5.heap import check_virtual, text_attribute
-from streammargin.stored import beside, check_written, missing, open_hdf5, source_of
+from streammargin.sources.hdf5.heap import is_virtual, text_attribute
+from streammargin.stored import beside, check_here, elsewhere, open_hdf5
 
 _METADATA = 1 << 20  # bytes of HDF5's metadata cache; in memory it takes seven times as much
 _DEPTH = 16  # longest chain of links
@@ -45,8 +43,8 @@ def has_link(group: h5py.Group, name: str) -> bool:
 def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str]:
     """The other files on the link path to an object; only regular files are opened.
 
-    The path ends where the object is missing, or links form a cycle. Raises InputMissingError for a pipe, ValueError
-    for an object on which HDF5 might hang.
+    The path ends where the object is missing, or links form a cycle. Raises InputMissingError for a pipe, DataError for
+    a virtual dataset.
     """
     found: list[str] = []
     node = home.file["/"] if name.startswith("/") else home
@@ -57,7 +55,8 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
         info = node.id.links.get_info(part.encode())
         kind = info.type
         if kind == h5py.h5l.TYPE_HARD:
-            check_virtual(node.file, info.u)
+            if is_virtual(node.file, info.u):
+                raise elsewhere(f"{path}: {name}")
             node = node[part]
             continue
         value = node.id.links.get_val(part.encode())
@@ -71,62 +70,6 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
                 found = [where, *followed(other, target, where, depth + 1)]
         break
     return found
-
-
-def storage_files(dataset: h5py.Dataset) -> list[str]:
-    """Other files that contain values of a dataset.
-
-    Raises DataError if a source of a virtual dataset, or a file of raw values, is missing, virtual itself or too small.
-    Raises InputMissingError if it is a pipe.
-    """
-    name = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
-    plist = dataset.id.get_create_plist()
-    found: list[str] = []
-    for k in range(plist.get_external_count()):
-        raw, offset, size = plist.get_external(k)
-        where = os.fsdecode(raw)
-        _check_regular(where, f"{name} has its values in another file")
-        if size == h5py.h5f.UNLIMITED:
-            size = dataset.id.get_storage_size()
-        if offset + size > os.path.getsize(where):
-            raise DataError(f"{where} is too short for the raw values of {name}; fetch it again")
-        found.append(where)
-    if dataset.is_virtual:
-        found.extend(_sources(dataset, name))
-    return found
-
-
-def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
-    """The source files of a virtual dataset; DataError if they do not fill it."""
-    filled = 0
-    for part in dataset.virtual_sources():
-        try:
-            size = int(part.vspace.get_select_npoints())
-        except RuntimeError:  # of an unlimited selection
-            raise DataError(f"{name} is virtual, and grows with its sources; copy the rows into one dataset") from None
-        where, inside = source_of(part, dataset)
-        if where is None:
-            raise missing(part, name)
-        _check_regular(where, f"{name} is virtual")
-        with opened(where) as file:
-            followed(file, inside, where)
-            source = file.get(inside)
-            if not isinstance(source, h5py.Dataset):
-                raise DataError(f"{name} is virtual, and its source {where} has no dataset {inside}")
-            if source.is_virtual or source.id.get_create_plist().get_external_count():
-                raise DataError(f"{name} is virtual, and so is its source in {where}; copy the rows into one dataset")
-            chosen = part.src_space
-            every = chosen.get_select_type() == h5py.h5s.SEL_ALL
-            fits = source.dtype == dataset.dtype and (every or source.ndim == chosen.get_simple_extent_ndims())
-            if fits and not every:
-                fits = bool(np.all(np.array(chosen.get_select_bounds()[1]) < source.shape))
-            if not fits or size != (source.size if every else int(chosen.get_select_npoints())):
-                raise DataError(f"{name} is virtual, and its source in {where} has another type or shape; correct it")
-            check_written(source, f"{where}: {inside}")
-            filled += size
-        yield where
-    if filled != dataset.size:
-        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; correct it")
 
 
 def _check_regular(where: str, whose: str) -> None:
@@ -172,7 +115,7 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
                 ) from None
             raise
         if isinstance(node, h5py.Dataset):
-            on_the_way += storage_files(node)
+            check_here(node, f"{path}: {name}")
         if files is not None:
             files.extend(on_the_way)
         return node

@@ -147,7 +147,7 @@ def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple
     files: list[str] = []  # that links lead to
     group = look_up(file, x, path, files)
     with decoding(path):
-        shape = check_shape(attribute(group, "shape", "h5sparse_shape"), f"{path}: {group.name}")
+        shape = check_shape(attribute(group, "shape"), f"{path}: {group.name}")
         parts = {name: look_up(group, name, path, files) for name in ("data", "indices", "indptr")}
         check_apart({"the output": how.near}, files)
         for name, part in parts.items():

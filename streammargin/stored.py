@@ -87,12 +87,7 @@ def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> 
     wanted: (n,) bool, the rows that must have a value; None: all.
     """
     for full in (name, f"obs/{name}"):
-        (place, _, field), lacking = full.rpartition("/"), f"{home.file.filename}: a row has no label in /{full}"
-        table, node = home.get(place or "/"), home.get(full)
-        if isinstance(table, h5py.Dataset) and field in (table.dtype.names or ()):  # of anndata before 0.7
-            check_stored_values(table)
-            known = home.get(f"uns/{field}_categories")
-            return _texts(table[field]) if known is None else Categories(lacking, table[field], known, wanted)
+        node, lacking = home.get(full), f"{home.file.filename}: a row has no label in /{full}"
         if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
             return Categories(f"{lacking}/codes", node["codes"], _column(node["categories"], lacking), wanted)
         if node is not None:
@@ -216,11 +211,10 @@ def _names_in(home: h5py.Group, x: str) -> list[str] | None:
         return None
     home = home if parent in ("", "layers") else home[parent]
     table = home.get("var")
-    if isinstance(table, h5py.Dataset):  # of anndata before 0.7
-        index = next((name for name in ("index", "_index") if name in (table.dtype.names or ())), None)
-        found = None if index is None else table[index]
+    if table is None:
+        found = home.get("feature_names")
     else:
-        found = home.get("feature_names") if table is None else column_in(table, table.attrs.get("_index", "_index"))
+        found = column_in(table, table.attrs.get("_index", "_index")) if isinstance(table, h5py.Group) else None
     if found is None:
         return None
     check_stored_values(found)

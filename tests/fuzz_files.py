@@ -67,16 +67,6 @@ def var(path: Path) -> None:
         write_names(file, np.array([f"gene {k}" for k in range(file["X"].shape[1])]))
 
 
-def table(path: Path) -> None:
-    """anndata's file before 0.7: obs is a table with texts, its codes have their categories in uns."""
-    X, y = rows(False)
-    kinds = [("index", h5py.string_dtype()), ("y", np.int8)]
-    with h5py.File(path, "w") as file:
-        file["X"] = X
-        file["obs"] = np.array([(f"cell {k}", code) for k, code in enumerate((y + 1) // 2)], kinds)
-        file["uns/y_categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
-
-
 def csc(path: Path) -> None:
     matrix = sp.csc_matrix(rows(True)[0])
     with h5py.File(path, "w") as file:

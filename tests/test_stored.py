@@ -136,14 +136,6 @@ def test_columns_of_a_matrix_that_were_never_written(tmp_path):
     assert not os.path.exists(tmp_path / "out.h5")
 
 
-def test_a_table_that_was_never_written(tmp_path):
-    path = write_h5(tmp_path / "a.h5", X)
-    with h5py.File(path, "a") as file:
-        create(file, "obs", (ROWS,), np.dtype([("kind", "i4"), ("size", "f4")]), fill_time="never")
-    with pytest.raises(sm.DataError, match="no values at row 0"):
-        list(open_source(path, y="obs/kind").labels())
-
-
 def test_values_in_other_files_are_refused_by_what_verifies_too(tmp_path, model):
     layout = h5py.VirtualLayout(X.shape, np.float64)
     layout[:] = h5py.VirtualSource("whole.h5", "X", X.shape, dtype=np.float64)

@@ -170,18 +170,18 @@ def test_npz_of_something_else_than_arrays(tmp_path):
         convert(str(tmp_path / "in.npz"), str(tmp_path / "out.h5"))
 
 
-def old_csc(path, X, **attributes):
-    """A csc group as anndata wrote it before 0.7, or with other attributes."""
+def csc_file(path, X, **attributes):
+    """A csc group as anndata writes it, or with other attributes."""
     with h5py.File(path, "w") as file:
         group = file.create_group("X")
-        group.attrs.update(attributes or {"h5sparse_format": "csc", "h5sparse_shape": X.shape})
+        group.attrs.update(attributes or {"encoding-type": "csc_matrix", "shape": X.shape})
         group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr
     return str(path)
 
 
-def test_csc_of_old_anndata_is_converted(tmp_path):
+def test_a_csc_matrix_of_hdf5_is_converted(tmp_path):
     X = random_matrix(3).tocsc()
-    convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
+    convert(csc_file(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
     assert same(stored(tmp_path / "out.h5")[0], X)
 
 
@@ -191,13 +191,13 @@ def test_a_column_of_more_values_than_rows_is_refused_before_they_are_sorted(tmp
     )
     X = sp.csc_matrix((np.ones(5), np.zeros(5, int), [0, 0, 5]), shape=(3, 2))
     with pytest.raises(DataError, match="column 1 has 5 values in 3 rows; sum the duplicates first"):
-        convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
+        convert(csc_file(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
     assert os.listdir(tmp_path) == ["in.h5"]
 
 
 def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):
     X = random_matrix(3).tocsc()
-    inside, far = old_csc(tmp_path / "in.h5", X), old_csc(tmp_path / "far.h5", X)
+    inside, far = csc_file(tmp_path / "in.h5", X), csc_file(tmp_path / "far.h5", X)
     with h5py.File(far, "a") as file:
         file["y"] = np.arange(X.shape[0])
         write_names(file, np.array([f"gene {k}" for k in range(X.shape[1])], object))
@@ -210,14 +210,14 @@ def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):
         with pytest.raises(UsageError, match=r"the output .*far\.h5 is an input as well"):
             convert(inside, far, force=True)
         assert (tmp_path / "far.h5").read_bytes() == before
-        old_csc(inside, X)
+        csc_file(inside, X)
 
 
 def test_broken_csc_groups_are_named(tmp_path):
     X, out = random_matrix(3).tocsc(), str(tmp_path / "out.h5")
     with pytest.raises(DataError, match="the shape of the matrix is None"):
-        convert(old_csc(tmp_path / "a.h5", X, **{"encoding-type": "csc_matrix"}), out)
-    path = old_csc(tmp_path / "b.h5", X)
+        convert(csc_file(tmp_path / "a.h5", X, **{"encoding-type": "csc_matrix"}), out)
+    path = csc_file(tmp_path / "b.h5", X)
     with h5py.File(path, "r+") as file:
         del file["X/indices"]
     with pytest.raises(DataError, match="no 1-dimensional dataset indices"):
@@ -225,7 +225,7 @@ def test_broken_csc_groups_are_named(tmp_path):
 
 
 def test_too_small_a_budget_names_the_least(tmp_path, here):
-    path = old_csc(tmp_path / "in.h5", random_matrix(3).tocsc())
+    path = csc_file(tmp_path / "in.h5", random_matrix(3).tocsc())
     with pytest.raises(UsageError, match='use memory="1M" or more'):
         convert(path, str(tmp_path / "out.h5"), memory=1)
     convert(path, str(tmp_path / "out.h5"), memory="1M")
@@ -238,7 +238,7 @@ def test_too_small_a_budget_names_the_least(tmp_path, here):
 
 def test_a_matrix_by_columns_keeps_its_weights_and_misses_its_labels(tmp_path):
     X, out = random_matrix(3), str(tmp_path / "out.h5")
-    path, weights = old_csc(tmp_path / "in.h5", X.tocsc()), np.arange(300) / 7
+    path, weights = csc_file(tmp_path / "in.h5", X.tocsc()), np.arange(300) / 7
     with h5py.File(path, "r+") as file:
         file["sample_weight"] = weights
     convert(path, out)

@@ -12,7 +12,7 @@ from conftest import write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import random_matrix, stored
-from test_convert_bad_input import old_csc
+from test_convert_bad_input import csc_file
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
@@ -103,7 +103,7 @@ def test_every_verb_carries_names_along(tmp_path, form):
 
 def test_a_matrix_by_columns_carries_names_along(tmp_path):
     X = random_matrix(3)
-    path = old_csc(tmp_path / "in.h5", X.tocsc())
+    path = csc_file(tmp_path / "in.h5", X.tocsc())
     names = [f"gene {k}" for k in range(40)]
     with h5py.File(path, "r+") as file:
         write_names(file, np.array(names, object))
@@ -158,11 +158,11 @@ def test_many_names_are_held_once(tmp_path):
     assert peaks[2] < peaks[1] + width * 50  # a name takes more
 
 
-@pytest.mark.parametrize("run, write", [(shuffle, write_h5), (convert, write_h5), (convert, old_csc)])
+@pytest.mark.parametrize("run, write", [(shuffle, write_h5), (convert, write_h5), (convert, csc_file)])
 def test_a_budget_counts_names(tmp_path, run, write):
     width = 100_000
     X = sp.csr_matrix((np.ones(9), (np.arange(9), np.arange(9))), shape=(9, width))
-    path, out = write(tmp_path / "in.h5", X.tocsc() if write is old_csc else X), str(tmp_path / "s.h5")
+    path, out = write(tmp_path / "in.h5", X.tocsc() if write is csc_file else X), str(tmp_path / "s.h5")
 
     def least(memory):
         with pytest.raises(UsageError, match="memory=") as caught:

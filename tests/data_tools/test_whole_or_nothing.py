@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import HANGS, call, write_h5
 from test_convert import random_matrix
-from test_convert_bad_input import old_csc
+from test_convert_bad_input import csc_file
 
 import streammargin
 from streammargin.data_tools import main as command
@@ -29,7 +29,7 @@ def inputs(tmp_path, monkeypatch):
     """in.h5 (dense) and csc.h5 in the working directory."""
     monkeypatch.chdir(tmp_path)
     write_h5(tmp_path / "in.h5", np.eye(40), np.arange(40) % 2)
-    old_csc(tmp_path / "csc.h5", random_matrix(2).tocsc())
+    csc_file(tmp_path / "csc.h5", random_matrix(2).tocsc())
 
 
 VERBS = [

@@ -248,21 +248,6 @@ def test_a_new_label_is_named_by_its_row_in_the_file(rows, tmp_path):
         verify(tmp_path / "model.npz", path)
 
 
-def test_columns_of_anndata_before_0_7(tmp_path):
-    """obs is one dataset of records, and the categories of its codes are in uns."""
-    path, codes = str(tmp_path / "old.h5ad"), np.unique(TISSUE, return_inverse=True)[1]
-    kinds = [("index", "S9"), ("tissue", "i1"), ("kind", "i1"), ("batch", "i4"), ("word", "S5")]
-    entries = zip(codes, KIND == "T", codes + 5, TISSUE, strict=True)
-    with h5py.File(path, "w") as file:
-        file["X"] = X
-        file["obs"] = np.array([(f"cell {k}", *entry) for k, entry in enumerate(entries)], kinds)
-        file["uns/tissue_categories"], file["uns/kind_categories"] = [b"liver", b"lung", b"skin"], [b"B", b"T"]
-    for mask in ("tissue=lung", "obs/tissue=lung", "obs/batch=6", "word=lung"):
-        sm.train(path, y="obs/kind", mask=mask, C=0.1).model.save(tmp_path / "model.npz", force=True)
-        checks = verify(tmp_path / "model.npz", path)
-        assert checks[0].found == KEEP.sum() and all(check.agrees is not False for check in checks)
-
-
 def test_labels_that_no_row_has(rows, tmp_path):
     """Categories may be an empty list, if no row that is taken has one."""
     path, later = rows

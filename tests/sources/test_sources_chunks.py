@@ -181,21 +181,6 @@ def test_no_filter_may_unpack_a_chunk_to_another_length(tmp_path, name, block):
             sm.train(path, passes=1)
 
 
-def test_columns_of_a_table_are_unpacked_here_too(tmp_path):
-    rows = np.array([(k % 2, k / 3, b"abc"[k % 3 :]) for k in range(61)], [("y", "i4"), ("z", "f8"), ("t", "S3")])
-    with h5py.File(packed(tmp_path / "a.h5"), "a") as file:
-        table = file.create_dataset("obs", data=rows, chunks=(61,), compression="lzf")
-        for name in rows.dtype.names:
-            with h5py.File(tmp_path / "a.h5") as again, open_source((X, again["obs"][name])) as source:
-                expected = np.concatenate(list(source.labels())).tolist()
-            with open_source(tmp_path / "a.h5", y=f"obs/{name}") as source:
-                assert np.concatenate(list(source.labels(10))).tolist() == expected
-        other = file.create_dataset("other", data=rows[:60], chunks=(60,), compression="lzf")
-        table.id.write_direct_chunk((0,), other.id.read_direct_chunk((0,))[1])
-    with pytest.raises(DataError, match=r"of obs .*decompresses to"):
-        sm.train(tmp_path / "a.h5", y="obs/y", passes=1)
-
-
 # places in a packed chunk that these plugins believe: Blosc dies of them, BZip2 does not come back
 HARM = {
     "BZip2": [(4, b"\xff" * 8), (14, b"\xff\xff"), (30, bytes(20))],

@@ -190,20 +190,6 @@ def test_other_groups_are_refused(tmp_path):
         open_source(path, x="type")
 
 
-def test_old_anndata_attributes(tmp_path):
-    X = random_sparse(ROWS, COLUMNS)
-    with h5py.File(write_csr(tmp_path / "s.h5", X), "r+") as file:
-        del file["X"].attrs["encoding-type"], file["X"].attrs["shape"]
-        file["X"].attrs["h5sparse_format"] = "csr"
-        file["X"].attrs["h5sparse_shape"] = X.shape
-    with open_source(tmp_path / "s.h5") as source:
-        assert_rows(source, X.toarray(), (3,))
-    with h5py.File(tmp_path / "s.h5", "r+") as file:
-        file["X"].attrs["h5sparse_format"] = "csc"
-    with pytest.raises(sm.DataError, match="csc_matrix"):
-        open_source(tmp_path / "s.h5")
-
-
 @pytest.mark.parametrize("named", [None, "matrix"])
 def test_10x_columns_of_features_are_rows_of_cells(tmp_path, named):
     cells = random_sparse(ROWS, COLUMNS, dtype=np.int32)

@@ -137,7 +137,7 @@ def test_a_dangling_link_in_the_file_system_is_named(tmp_path):
 
 def test_encodings(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        for name, value in (("encoding-type", "csc_matrix"), ("h5sparse_format", b"csc"), ("encoding-type", "dict")):
+        for name, value in (("encoding-type", "csc_matrix"), ("encoding-type", b"csc"), ("encoding-type", "dict")):
             group = file.require_group(f"{name} {value!r}")
             group.attrs[name] = value
         file.flush()

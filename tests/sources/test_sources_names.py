@@ -37,15 +37,10 @@ def categorical(file):
     group.create_dataset("_index/categories", data=[NAMES[k] for k in (1, 0, 2, 3, 4)], dtype=TEXT)
 
 
-def old_table(file):
-    file["var"] = np.array([(name.encode(), 1.0) for name in NAMES], [("index", "S250"), ("mean", "f8")])
-
-
 PLACES = {
     "as this package writes them": lambda file: write_names(file, np.array(NAMES, object)),
     "anndata's, called otherwise": lambda file: table(file, index="gene_ids"),
     "categories": categorical,
-    "a table in one dataset": old_table,
     "a list": lambda file: file.create_dataset("feature_names", data=NAMES, dtype=TEXT),
     "a list of texts of one length": lambda file: file.create_dataset(
         "feature_names", data=np.char.encode(NAMES, "utf-8")
@@ -77,10 +72,9 @@ OTHER = {
     "no names": nothing,
     "variances": lambda file: file.create_dataset("var", data=np.ones(COLUMNS)),
     "a group that is no table": lambda file: file.create_group("var").create_dataset("x", data=np.ones(3)),
-    "a table of texts that cannot be read": lambda file: file.create_dataset(
+    "a table in one dataset": lambda file: file.create_dataset(
         "var", data=np.array([(name, 1.0) for name in NAMES], [("index", TEXT), ("mean", "f8")])
     ),
-    "a table without names": lambda file: file.create_dataset("var", data=np.zeros(COLUMNS, [("mean", "f8")])),
 }
 
 

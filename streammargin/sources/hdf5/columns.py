@@ -20,7 +20,7 @@ from streammargin.files import check_input, short_reason
 from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.heap import Heap
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up, opened
-from streammargin.sources.hdf5.reader import Field, Read, RowReader, check_stored, stored_dtype
+from streammargin.sources.hdf5.reader import Read, RowReader, check_stored, stored_dtype
 from streammargin.sources.labels import as_values, is_text, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
@@ -106,6 +106,7 @@ class TextReader:
 OBS = "obs"  # anndata's table with one entry per row
 BARCODE, CELLS = "barcode", "matrix/barcodes"  # how users call names of cells, and where 10x has them
 MOST = 20  # names in a message
+AGAIN = "if anndata before 0.7 wrote it, read and write it with a newer one; else write its columns as datasets"
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
@@ -119,10 +120,10 @@ class Column:
     its values. width: None, or if `wide` allows it the number of columns of a dataset or array (n, width).
     """
 
-    def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None, wide: bool = False) -> None:
+    def __init__(self, node: Any, name: str, files: Sequence[str], wide: bool = False) -> None:
         self.name = name
         self.files: list[str] = list(files)
-        self.categories = None if categories is None else _all(categories, name)
+        self.categories: np.ndarray | None = None
         self.mask: h5py.Dataset | None = None
         self.wanted: np.ndarray | None = None  # (n,) bool: the rows that must have a value; None: all
         parts = set(node) if isinstance(node, h5py.Group) else set()
@@ -133,7 +134,7 @@ class Column:
             self.mask = self._part(node, "mask")
             node = self._part(node, "values")
         elif isinstance(node, h5py.Dataset):
-            link = attribute(node, "categories")  # anndata before 0.7
+            link = attribute(node, "categories")  # anndata before 0.8
             if isinstance(link, h5py.Reference):
                 place = h5py.h5r.get_name(link, node.file.id) or b""
                 self.categories = _all(look_up(node.file, place.decode(), name, self.files), name)
@@ -149,8 +150,7 @@ class Column:
         if isinstance(node, h5py.Dataset):
             fields = stored_dtype(node, name).names
             if fields is not None:
-                table = node.name.lstrip("/")
-                raise DataError(f"{name} is a table of {', '.join(fields)}; name one column with `y={table}/NAME`")
+                raise DataError(f"{name} is a table of {', '.join(fields)}; {AGAIN}")
             check_stored(node, name)
         if node.ndim == 2 and node.dtype.kind not in "biuf":
             raise DataError(
@@ -160,8 +160,6 @@ class Column:
         self.data = node
         self.length: int = int(node.shape[0])
         self.width: int | None = int(node.shape[1]) if node.ndim == 2 else None
-        if isinstance(node, Field) and node.dtype.hasobject:
-            raise DataError(f"{name} has strings of variable length in a table; write it as a separate dataset")
         if self.categories is not None and self.data.dtype.kind not in "iu":
             raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
         if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):
@@ -291,8 +289,6 @@ def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:
 
 def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
     """A function (start, stop) -> entries of a column, text as str. The stack closes what it opens."""
-    if isinstance(node, Field):
-        return node.reading(name, stack)
     if not isinstance(node, h5py.Dataset):
         return lambda start, stop: node[start:stop]
     reader = _reader(node, name)
@@ -319,7 +315,7 @@ def _all(node: Any, name: str) -> np.ndarray:
 
 
 def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = ()) -> Column | None:
-    """The column NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
+    """The column NAME in a file: a dataset or group, or else a column NAME of anndata's obs.
 
     `barcode` is also 10x's dataset of them, or the index of obs.
 
@@ -330,11 +326,6 @@ def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = 
         node = look_up(home, full, path, read)
         if node is not None:
             return Column(node, f"{path}: {full}", read, wide=wide)
-        table, _, field = full.rpartition("/")
-        node = look_up(home, table, path, read) if table else None
-        if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
-            categories = look_up(home, f"uns/{field}_categories", path, read)
-            return Column(Field(node, field), f"{path}: {full}", read, categories)
     if name == BARCODE:
         read = list(files)
         place, node = _index(home, look_up(home, OBS, path, read), OBS, path, read)
@@ -352,10 +343,10 @@ def _choice(home: h5py.Group, noun: str, path: str) -> str:
         if isinstance(obs, h5py.Group):
             index = attribute(obs, "_index")
             names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
-        elif isinstance(obs, h5py.Dataset):
-            names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
     more = ", ..." if len(names) > MOST else ""
-    return f"it has {children(home)}" + (f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else "")
+    old = f"; {OBS} is a table in one dataset; {AGAIN}" if isinstance(obs, h5py.Dataset) else ""
+    could = f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else ""
+    return f"it has {children(home)}{could}{old}"
 
 
 def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
@@ -473,7 +464,4 @@ def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str])
         if node is None and name is not None:
             raise DataError(f"{path} has no {place}, which should have its names; write it again with anndata")
         return place, node
-    fields = (table.dtype.fields or {}) if isinstance(table, h5py.Dataset) else {}  # anndata before 0.7
-    # strings of variable length in a table cannot be read
-    name = next((name for name in ("index", "_index") if name in fields and not fields[name][0].hasobject), None)
-    return f"{place}/{name}", None if name is None else Field(table, name)
+    return place, None

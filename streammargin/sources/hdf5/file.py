@@ -444,8 +444,8 @@ class CSRHDF5Source(HDF5Source):
 
 
 def _shape(group: h5py.Group, stored: Any, name: str) -> tuple[int, int]:
-    """(rows, columns): from the attribute, of new or old anndata, or from 10x's dataset, transposed."""
-    shape = attribute(group, "shape", "h5sparse_shape")
+    """(rows, columns): from the attribute of anndata, or from 10x's dataset, transposed."""
+    shape = attribute(group, "shape")
     if shape is None and isinstance(stored, h5py.Dataset) and stored.size == 2:
         shape = np.atleast_1d(stored[()])[::-1]
     if np.shape(shape) != (2,):
@@ -481,7 +481,7 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
 
 def encoding_of(group: Any) -> str:
     """The encoding that an HDF5 group declares: csr (the default), csc, or another word."""
-    encoding = attribute(group, "encoding-type", "h5sparse_format")
+    encoding = attribute(group, "encoding-type")
     return "csr" if encoding is None else str(encoding).removesuffix("_matrix")
 
 

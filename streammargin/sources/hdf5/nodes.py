@@ -121,20 +121,18 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
         return node
 
 
-def attribute(node: h5py.Group | h5py.Dataset, *names: str) -> Any:
-    """The first of these attributes that exists, or None; text as str."""
-    for name in names:
-        if name not in node.attrs:
-            continue
-        kind = node.attrs.get_id(name).get_type()
-        if isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str():
-            return text_attribute(node, name)
-        kind = node.attrs.get_id(name).dtype
-        if kind.hasobject and h5py.check_ref_dtype(kind) is not h5py.Reference:
-            raise ValueError(f"its attribute {name} is neither text nor numbers")
-        value = node.attrs[name]
-        return value.decode(errors="replace") if isinstance(value, bytes) else value
-    return None
+def attribute(node: h5py.Group | h5py.Dataset, name: str) -> Any:
+    """An attribute, or None if there is none; text as str."""
+    if name not in node.attrs:
+        return None
+    kind = node.attrs.get_id(name).get_type()
+    if isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str():
+        return text_attribute(node, name)
+    kind = node.attrs.get_id(name).dtype
+    if kind.hasobject and h5py.check_ref_dtype(kind) is not h5py.Reference:
+        raise ValueError(f"its attribute {name} is neither text nor numbers")
+    value = node.attrs[name]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def children(home: h5py.Group) -> str:

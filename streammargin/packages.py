@@ -45,7 +45,7 @@ def loaded(point: metadata.EntryPoint) -> Any:
 
 
 def register_filters() -> None:
-    """Register the filters of hdf5plugin (zstd, blosc, lz4, ...), if it is installed.
+    """Register the filters of hdf5plugin (zstd, blosc), if it is installed.
 
     It swallows the exception of a signal and logs its traceback. Here the exception is raised.
     """

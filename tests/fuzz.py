@@ -140,7 +140,7 @@ FILES: dict[str, Kind] = {
     "lzf": Kind("a.h5", lambda path: hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train("a.h5")),
     "user-block": Kind("a.h5", lambda path: hdf5(path, True, 512, chunks=(32,), compression="gzip"), train("a.h5")),
     "blosc": Kind("a.h5", lambda path: packed(path, PLUGINS["blosc"]), train("a.h5")),
-    "lz4": Kind("a.h5", lambda path: packed(path, PLUGINS["lz4"]), train("a.h5")),
+    "zstd": Kind("a.h5", lambda path: packed(path, PLUGINS["zstd"]), train("a.h5")),
     "obs": Kind("a.h5ad", obs, train("a.h5ad", "--y", "obs/y")),
     "var": Kind("a.h5", var, train("a.h5")),
     "csr": Kind("a.h5", sparse, train("a.h5")),

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 ROWS = 60
-PLUGINS = {"blosc": "Blosc", "lz4": "LZ4"}  # kinds that hdf5plugin packs
+PLUGINS = {"blosc": "Blosc", "zstd": "Zstd"}  # kinds that hdf5plugin packs
 PLAIN, KINDS, DATA, RATINGS, TABLE = "plain.h5", "kinds.npy", "data.h5", "ratings.csv", "table.csv"  # beside others
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.hdf5.chunks import Chunks, Unpacker, _user_block_counts, checked, fletcher32
+from streammargin.sources.hdf5.chunks import Chunks, _user_block_counts, checked, fletcher32
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.hdf5.reader import RowReader
 from streammargin.sources.open import open_source
@@ -152,7 +152,7 @@ def test_a_chunk_that_is_no_stream_is_bad_data(tmp_path, harm):
         sm.train(path, passes=1)
 
 
-PLUGINS = ("BZip2", "Blosc", "Blosc2", "LZ4", "Zstd")
+PLUGINS = ("Blosc", "Blosc2", "Zstd")
 
 
 def lengths(path, name, block=0):
@@ -181,9 +181,8 @@ def test_no_filter_may_unpack_a_chunk_to_another_length(tmp_path, name, block):
             sm.train(path, passes=1)
 
 
-# places in a packed chunk that these plugins believe: Blosc dies of them, BZip2 does not come back
+# places in a packed chunk that these plugins believe: Blosc dies of them
 HARM = {
-    "BZip2": [(4, b"\xff" * 8), (14, b"\xff\xff"), (30, bytes(20))],
     "Blosc": [
         (4, b"\xff\xff\xff\x7f"),
         (4, bytes(4)),
@@ -191,7 +190,6 @@ HARM = {
         (8, b"\xff\xff\xff\x7f"),
         (12, b"\xff\xff\xff\x7f"),
     ],
-    "LZ4": [(0, b"\xff" * 8), (4, b"\x7f"), (8, bytes(4)), (12, b"\x7f"), (12, bytes(4))],
     "Zstd": [(0, b"\0"), (4, b"\xff"), (5, b"\xff\xff")],
 }
 
@@ -218,16 +216,13 @@ ORDERS = [order for length in range(4) for order in itertools.permutations(["shu
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=" ".join)
-@pytest.mark.parametrize("plugin", ["BZip2", "gzip"])
 @pytest.mark.parametrize("kind", ["f8", "i2", "u1"])
-def test_checksums_stand_before_and_behind_what_packs(tmp_path, order, plugin, kind):
-    if plugin == "BZip2":
-        pytest.importorskip("hdf5plugin")
+def test_checksums_stand_before_and_behind_what_packs(tmp_path, order, kind):
     values = np.round(np.random.default_rng(0).standard_normal((61, 7)) * 9).astype(kind)
     plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     plist.set_chunk((21, 5))  # of an odd number of bytes, if a value is one
     for one in order:
-        packs = (307, 1, (9,)) if plugin == "BZip2" else (h5py.h5z.FILTER_DEFLATE, 1, (4,))
+        packs = h5py.h5z.FILTER_DEFLATE, 1, (4,)
         shuffles = (h5py.h5z.FILTER_SHUFFLE, 1, (values.itemsize,))
         plist.set_filter(*{"shuffle": shuffles, "fletcher32": (h5py.h5z.FILTER_FLETCHER32, 0), "packed": packs}[one])
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -263,13 +258,17 @@ def test_checksums_are_those_of_hdf5(tmp_path, size):
         np.testing.assert_array_equal(checked(old), values)
 
 
-def test_a_filter_that_cannot_be_looked_into_is_refused_by_name(tmp_path):
-    """ZFP reads on where its chunk ends."""
+@pytest.mark.parametrize(
+    "name, options", [("Zfp", {"reversible": True}), ("LZ4", {}), ("Bitshuffle", {"cname": "lz4"}), ("BZip2", {})]
+)
+def test_a_filter_that_cannot_be_looked_into_is_refused_by_name(tmp_path, name, options):
+    """ZFP reads on where its chunk ends, LZ4 where the lengths of its blocks lead; BZip2 does not come back."""
     plugin = pytest.importorskip("hdf5plugin")
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("X", data=np.tile(X, (2, 2)), chunks=(40, 7), **plugin.Zfp(reversible=True))
+        file.create_dataset("X", data=np.tile(X, (2, 2)), chunks=(40, 7), **getattr(plugin, name)(**options))
         file["y"] = np.arange(122) % 2
-    with pytest.raises(DataError, match=r"of X .*; replace its compression, .*ZFP.*: h5repack -f GZIP=4 IN OUT$"):
+    words = rf"(?i)of X .*; replace its compression, .*{name}.*: h5repack -f GZIP=4 IN OUT$"
+    with pytest.raises(DataError, match=words):
         sm.train(tmp_path / "a.h5", passes=1)
 
 
@@ -284,30 +283,6 @@ def test_numbers_of_a_filter_that_are_not_those_of_its_chunks_are_bad_data(tmp_p
     path.write_bytes(raw)
     with pytest.raises(DataError, match="its filters do not fit its type and chunks"):
         sm.train(path, passes=1)
-
-
-@pytest.mark.parametrize("rows", [16, 2500, 7])
-def test_blocks_of_bitshuffle_lie_in_their_chunk(tmp_path, rows):
-    """The plugin reads where the lengths of its blocks lead."""
-    plugin = pytest.importorskip("hdf5plugin")
-    values = np.round(np.random.default_rng(0).standard_normal((rows, 3)) * 9)
-    options = dict(plugin.Bitshuffle(cname="lz4"))
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        dataset = file.create_dataset("X", data=values, chunks=(rows, 3), **options)
-        raw = bytearray(dataset.id.read_direct_chunk((0, 0))[1])
-    with h5py.File(tmp_path / "a.h5", "r+") as file:
-        dataset = file["X"]
-        unpack = Unpacker(dataset, dataset.dtype)
-        np.testing.assert_array_equal(unpack(raw, 0), values)
-        for place in (3, 7, 11, 12, 13):
-            broken = bytearray(raw)
-            broken[place] ^= 0x70
-            with pytest.raises(OSError, match="decompresses to"):
-                unpack(broken, 0)
-        for broken in (raw[:-1], raw + b"\0", raw[:10], b""):
-            with pytest.raises(OSError, match="decompresses to"):
-                unpack(broken, 0)
-        unpack.close()
 
 
 def test_chunks_are_counted_before_they_are_looked_up(tmp_path, monkeypatch):

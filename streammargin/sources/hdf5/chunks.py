@@ -7,7 +7,6 @@ behind the others that refuses a wrong length.
 
 from __future__ import annotations
 
-import bz2
 import ctypes
 import functools
 import zlib
@@ -22,8 +21,6 @@ from streammargin.files import short_reason
 
 _LENGTH = 487  # one of the numbers that HDF5 leaves for private use
 _LZF = 32000  # its parameters are an estimate of the length
-_BITSHUFFLE = 32008
-_OWN = {_BITSHUFFLE: 3}  # parameters that bitshuffle itself prepends
 _Filter = ctypes.CFUNCTYPE(
     ctypes.c_size_t,  # length of the output; 0: failed
     ctypes.c_uint,
@@ -63,37 +60,6 @@ def _registered() -> _Class:
     return found
 
 
-def _lz4_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """Check LZ4's big-endian lengths: of the values (8 bytes), of a block (4), and of each compressed block (4)."""
-    block, place, left = int.from_bytes(raw[8:12], "big"), 12, whole
-    if len(raw) < 12 or int.from_bytes(raw[:8], "big") != whole or not block:
-        return False
-    while left > 0:
-        size = int.from_bytes(raw[place : place + 4], "big")
-        # an incompressible block is stored uncompressed
-        if size > min(block, left) or place + 4 + size > len(raw):
-            return False
-        place, left = place + 4 + size, left - block
-    return place == len(raw)
-
-
-def _bitshuffle_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """Like LZ4, but the last values, fewer than eight, follow uncompressed."""
-    item = values[2] if len(values) > 2 else 0
-    if len(values) < 5 or not values[4]:  # shuffled, not compressed
-        return len(raw) == whole
-    block = int.from_bytes(raw[8:12], "big")
-    if int.from_bytes(raw[:8], "big") != whole or not block or not item or block % (8 * item):
-        return False
-    place, left = 12, whole
-    while left >= 8 * item:
-        place += 4 + int.from_bytes(raw[place : place + 4], "big")
-        left -= min(block, left - left % (8 * item))
-        if place > len(raw):
-            return False
-    return place + left == len(raw)
-
-
 def _blosc_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
     """Check Blosc's little-endian header: four bytes, then 4 each for the lengths of values, block and all."""
     size, block, total = (int.from_bytes(raw[k : k + 4], "little") for k in (4, 8, 12))
@@ -120,14 +86,12 @@ def _deflate_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 # filter -> check(raw chunk, decompressed length, parameters): whether the lengths that the chunk itself declares are
-# true. The plugins trust them when they read and write memory. Other plugins (ZFP, SZ, Sperr, ...) cannot be checked.
+# true. The plugins trust them when they read and write memory. Chunks of other plugins are not read.
 _FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool] | None] = {
     h5py.h5z.FILTER_DEFLATE: _deflate_fits,
     h5py.h5z.FILTER_SZIP: lambda raw, whole, values: int.from_bytes(raw[:4], "little") == whole,  # its first bytes
     _LZF: None,
     32001: _blosc_fits,
-    32004: _lz4_fits,
-    _BITSHUFFLE: _bitshuffle_fits,
     32015: _zstd_fits,
     32026: None,  # Blosc2 checks its lengths itself
 }
@@ -210,8 +174,7 @@ class Unpacker:
             for position, (code, flags, values) in enumerate(self._filters):
                 if not left_out >> position & 1:
                     # optional: some filters can only decode
-                    own = values[_OWN.get(code, 0) :]
-                    plist.set_filter(code, flags | h5py.h5z.FLAG_OPTIONAL, own)
+                    plist.set_filter(code, flags | h5py.h5z.FLAG_OPTIONAL, values)
             kind = self._source.id.get_type() if numbers else self._kind
             space = h5py.h5s.create_simple(self._shape)
             self._targets[left_out] = h5py.h5d.create(self._file.id, str(left_out).encode(), kind, space, plist)
@@ -240,8 +203,6 @@ class Unpacker:
 
 
 Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the file
-_BZIP2 = 307  # its plugin never returns from some damaged chunks
-_PACKERS = {h5py.h5z.FILTER_DEFLATE, _BZIP2}
 _PLACE_BYTES = 16  # memory per chunk: offset and length
 _INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # HDF5's memory for its chunk index: per chunk, and at most
 _ADDED = 1 << 16  # bytes that filters may add to a small chunk
@@ -279,7 +240,8 @@ class Chunks:
         self._kept: tuple[int, np.ndarray] | None = None
         self._places: np.ndarray | None = None
         self._left_out: dict[int, int] = {}  # bit mask of the filters that were skipped for a chunk
-        known = set(self.filters) <= _PACKERS.union(_KEEPS) and sum(code in _PACKERS for code in self.filters) < 2
+        packed = [code for code in self.filters if code not in _KEEPS]
+        known = packed in ([], [h5py.h5z.FILTER_DEFLATE])
         self._unpack = None if alike and known else Unpacker(dataset, stored)
 
     @property
@@ -396,7 +358,7 @@ class Chunks:
                 raw = _unshuffled(raw, self.stored.itemsize)
             else:
                 sums = _SUM * applied.count(_FLETCHER)
-                raw = _unpacked(raw, self.chunk_bytes + sums, code == _BZIP2)
+                raw = _unpacked(raw, self.chunk_bytes + sums)
         if len(raw) != self.chunk_bytes:
             raise damaged(f"{len(raw)} bytes")
         return np.frombuffer(raw, self.stored).reshape(self.chunk)
@@ -420,11 +382,11 @@ def _misplaced(name: str) -> DataError:
     return DataError(f"{where}: a chunk of {part} has an impossible position; copy or convert the file again")
 
 
-def _unpacked(raw: Any, whole: int, bzip2: bool) -> bytes:
-    unpacker = bz2.BZ2Decompressor() if bzip2 else zlib.decompressobj()
+def _unpacked(raw: Any, whole: int) -> bytes:
+    unpacker = zlib.decompressobj()
     try:
         found = unpacker.decompress(raw, whole + 1)
-    except (zlib.error, OSError) as error:
+    except zlib.error as error:
         raise damaged(f"nothing ({error})") from error
     if not unpacker.eof:
         raise damaged("another length")

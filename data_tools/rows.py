@@ -19,7 +19,7 @@ from streammargin.sources.arrays import value_dtype
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.hdf5.columns import names_bytes, names_column, read_names
-from streammargin.sources.hdf5.file import RANGES, SCHEMA, encoding_of
+from streammargin.sources.hdf5.file import SCHEMA, encoding_of
 from streammargin.sources.hdf5.nodes import attribute, decoding, has_link, look_up, opened
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.labels import LabelColumn, LabelCursor, as_values, census, distinct, is_text
@@ -86,8 +86,8 @@ def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
 
 def table_of(source: Source) -> dict[str, str]:
     """The attributes of a file that tell how its rows were made of a table; {} for other rows."""
-    schema, ranges = source.schema(), source.ranges()
-    return {} if schema is None else {SCHEMA: json.dumps(schema), RANGES: ranges or ""}
+    schema = source.schema()
+    return {} if schema is None else {SCHEMA: json.dumps(schema)}
 
 
 def label_of(source: Source) -> LabelColumn | None:

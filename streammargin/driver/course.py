@@ -223,10 +223,8 @@ class Course(Shared):
             "held out": self.validator and Errors, "bias": self.midway and Midway,
             "calibration": self.calibrating and Counted, "predictions": self.predictions and Predicted,
         }  # fmt: skip
-        known = None if self.steps else self.reader.source.ranges()
-        wanted["ranges"] = Ranges if not self.steps and not known else None  # in the first pass only
+        wanted["ranges"] = None if self.steps else Ranges  # in the first pass only
         wanted["spread"] = Spread if self.spread else None
-        self.progress.ranges = known or None
         labels = {"labels": NO_ROWS}
         return made | {
             name: new(cls, self.problem_of(name), **(labels if name != "watch" else {}))

@@ -355,7 +355,7 @@ def _tell(c: Course, report: PassReport, scored: bool) -> None:
     else:
         c.history.publish(event)
     if (ranges := c.states.pop("ranges", None)) is not None:
-        p.ranges = ranges.remark(c.problem.kernel is not None, c.reader.source.ranges() is not None)
+        p.ranges = ranges.remark(c.problem.kernel is not None, c.reader.source)
         if p.ranges is not None:
             warn(p.ranges, "scale")
     if (text := c.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:

@@ -12,9 +12,11 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, taken
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import ALL, Count, D, Stored, Sum, Total, f8, of, state
 from streammargin.solvers.state import Visited
-from streammargin.sources.base import MUCH
+from streammargin.sources.base import MUCH, Source
+from streammargin.wording import short
 
 ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as fast as the next
+NAMED = 1 << 20  # most bytes of names of columns that are read for a warning
 
 
 FAR, FAR_OF_KERNEL = 1e3, 30.0  # |x| of a column, in units of its range, from which on its mean should be subtracted
@@ -46,27 +48,27 @@ class Ranges(Visited):
             np.maximum(sums.high, high, out=sums.high)
             np.maximum(sums.largest, np.maximum(-low, high), out=sums.largest)
 
-    def remark(self, of_kernel: bool, told: bool) -> str | None:
+    def remark(self, of_kernel: bool, source: Source) -> str | None:
         """The warning for columns that should be scaled, options in backquotes (see wording.py); or None.
 
-        of_kernel: whether a kernel sees the rows as they are. told: it was said whether ranges differ.
+        of_kernel: whether a kernel sees the rows as they are. source: that of the rows.
         """
         far = self._far(FAR_OF_KERNEL if of_kernel else FAR)
         if far is not None:
             column, low, high = far
             harm = "the kernel hardly sees the spread" if of_kernel else "training takes more passes"
             return (
-                f"column {column} is far from 0 for its spread, from {low:.7g} to {high:.7g}, so that {harm}; "
-                "try `scale=std`"
+                f"column {called(source, column)} is far from 0 for its spread, from {low:.7g} to {high:.7g}, so that "
+                f"{harm}; try `scale=std`"
             )
-        if told or not much_apart(self.largest):
+        if not much_apart(self.largest):
             return None
         large, small = extremes(self.largest)
         high, low = float(self.largest[large]), float(self.largest[small])
         return (
             f"the ranges of the columns differ by a factor of {high / low:.1g}: max |x| is {high:.3g} in column "
-            f"{large} and {low:.3g} in column {small}; training takes more passes, and the penalty weighs most on "
-            "small columns; try `scale=maxabs`"
+            f"{called(source, large)} and {low:.3g} in column {called(source, small)}; training takes more passes, and "
+            "the penalty weighs most on small columns; try `scale=maxabs`"
         )
 
     def _far(self, most: float) -> tuple[int, float, float] | None:
@@ -77,6 +79,12 @@ class Ranges(Visited):
         column = int(np.argmax(ratio)) if ratio.size else -1
         found = column >= 0 and ratio[column] > most
         return (column, float(self.low[column]), float(self.high[column])) if found else None
+
+
+def called(source: Source, column: int) -> str:
+    """The name of a column, its number if it has none or the names are many."""
+    names = source.feature_names() if source.names_bytes() <= NAMED else None
+    return str(column) if names is None else short(names[column])
 
 
 def pieces(problem: Problem, rows: np.ndarray) -> Iterator[np.ndarray]:

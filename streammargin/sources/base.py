@@ -200,10 +200,6 @@ class Source(ABC):
         """How the rows were made of a table, as plain values that the model keeps; None for other rows."""
         return None
 
-    def ranges(self) -> str | None:
-        """The warning about columns of very different ranges, "" for none; None if a pass has to find it."""
-        return None
-
     def files(self) -> list[str]:
         """All files that rows, labels, weights and names are read from, linked ones included; empty for arrays."""
         return []

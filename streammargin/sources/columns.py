@@ -167,9 +167,6 @@ class _Named(Changed):
     def schema(self) -> dict[str, Any] | None:
         return None  # of the columns as stored
 
-    def ranges(self) -> str | None:
-        return None
-
     def feature_names(self) -> np.ndarray | None:
         return self.names
 

@@ -46,9 +46,8 @@ class View(Source):
 
     (whole, bounds, buffer_bytes, held_bytes, allocate, read, place, label_place, has_labels, labels,
      outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, queries, names_bytes,
-     feature_names, schema, ranges, files, check_unchanged, fingerprint, layout, close, mask, named,
-     of_others) = cast(
-        Any, [_Forwarded() for _ in range(30)])  # fmt: skip
+     feature_names, schema, files, check_unchanged, fingerprint, layout, close, mask, named, of_others) = cast(
+        Any, [_Forwarded() for _ in range(29)])  # fmt: skip
 
 
 class Changed(View):
@@ -132,9 +131,6 @@ class TransformedSource(Changed):
             where, row = self.place(start + fault.row)
             raise DataError(f"{where}: row {row}{fault}") from None
 
-    def ranges(self) -> str | None:
-        return None
-
 
 class Pieced(Changed):
     """Dense rows with a type and a width of their own, made of pieces of another source.
@@ -217,9 +213,6 @@ class MappedSource(Pieced):
 
     def feature_names(self) -> np.ndarray | None:
         return None
-
-    def ranges(self) -> str | None:
-        return ""
 
 
 PIECE = 4096  # rows whose nonzeros are taken at a time

@@ -161,13 +161,12 @@ def parts_of(dates: pa.Array) -> Parts:
 
 @dataclass
 class Dates:
-    """The dates of a column: how many, sums of days and years, the first and the last, and the parts that occur."""
+    """The dates of a column: how many, sums of days and years, the first one, and the parts that occur."""
 
     count: int = 0
     days: int = 0
     years: int = 0
     first: int | None = None
-    last: int | None = None
     others: frozenset[tuple[str, int]] = frozenset()
     timed: bool = False
 
@@ -178,16 +177,15 @@ class Dates:
         others = frozenset((part, number) for part, each in found.others.items() for number in np.unique(each).tolist())
         if found.days is None or found.years is None:
             return cls(len(dates), others=others, timed=found.timed)
-        first, last = int(found.days.min()), int(found.days.max())
-        return cls(len(dates), int(found.days.sum()), int(found.years.sum()), first, last, others, found.timed)
+        first = int(found.days.min())
+        return cls(len(dates), int(found.days.sum()), int(found.years.sum()), first, others, found.timed)
 
     def __add__(self, other: Dates) -> Dates:
         """Those of both."""
-        firsts, lasts = ([each for each in pair if each is not None] for pair in
-                         ((self.first, other.first), (self.last, other.last)))  # fmt: skip
+        firsts = [each for each in (self.first, other.first) if each is not None]
         return Dates(
             self.count + other.count, self.days + other.days, self.years + other.years, min(firsts, default=None),
-            max(lasts, default=None), self.others | other.others, self.timed or other.timed,
+            self.others | other.others, self.timed or other.timed,
         )  # fmt: skip
 
     def words(self, spelling: str) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from streammargin.arrow import pa
 from streammargin.errors import DataError
 from streammargin.matching import number_in, spelt
-from streammargin.sources.base import MUCH
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables import dates, spellings
@@ -327,11 +326,10 @@ Tallying = Callable[[Reader, Counting], dict[str, Tally]]
 
 
 class Learnt(NamedTuple):
-    """The result of one pass over a table: its schema, its number of rows, and a warning about ranges ("" for none)."""
+    """The result of one pass over a table: its schema, and its number of rows."""
 
     schema: Schema
     rows: int
-    ranges: str = ""
 
 
 def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -> Learnt:
@@ -370,9 +368,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
         for name in table.values
     ]
     dtype = "float32" if all(each.narrow for each in found.values()) else "float64"
-    ranges = ranges_of({key: size for name, each in found.items() for key, size in _sizes(name, each).items()})
     schema = Schema(tuple(columns), table.labels, dtype, reader.named, weight=table.weight)
-    return Learnt(schema, rows, ranges)
+    return Learnt(schema, rows)
 
 
 def _settled(
@@ -418,28 +415,6 @@ def _settled(
         words |= set() if reader.typed else spelt.keys()
         tallies = counted_again(spelt.keys(), spelt)
     return tallies, readings
-
-
-def _sizes(name: str, found: Tally) -> dict[str, float]:
-    """The largest |x| of the columns of numbers that a column becomes; words are columns of 0 and 1."""
-    dates = found.dates
-    if dates.first is not None and dates.last is not None:
-        return {f"{name}: days": float(dates.last - dates.first)}
-    return {name: 1.0 if found.words or dates.count else found.largest}
-
-
-def ranges_of(largest: dict[str, float]) -> str:
-    """A warning that names the columns whose ranges differ by more than MUCH; "" if none do. largest: of |x|."""
-    largest = {name: size for name, size in largest.items() if size > 0.0}
-    if not largest or max(largest.values()) <= MUCH * min(largest.values()):
-        return ""
-    middle = math.sqrt(max(largest.values()) * min(largest.values()))
-    high = listed(f"{name} ({size:.3g})" for name, size in largest.items() if size > middle)
-    low = listed(f"{name} ({size:.3g})" for name, size in largest.items() if size <= middle)
-    return (
-        f"the ranges of the columns differ by more than a thousandfold: max |x| of {high} is far above that of {low}; "
-        "training takes more passes, and the penalty weighs most on small columns; try `scale=std`"
-    )
 
 
 def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:

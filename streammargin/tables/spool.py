@@ -25,7 +25,7 @@ from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, make_folder, temporary_folder, writes
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch, Narrowing, Ordered
-from streammargin.sources.hdf5.file import RANGES, SCHEMA, open_file
+from streammargin.sources.hdf5.file import SCHEMA, open_file
 from streammargin.sources.hdf5.from_batches import write_batches, write_rows
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.hdf5.write import RowWriter
@@ -35,7 +35,7 @@ from streammargin.sources.views import View
 from streammargin.tables.apply import beside_rows, fill, rows_of
 from streammargin.tables.dates import like_dates
 from streammargin.tables.formats import files_of
-from streammargin.tables.learn import learn, ranges_of, say_dates
+from streammargin.tables.learn import learn, say_dates
 from streammargin.tables.matrices.base import MEMORY, How
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.readers.base import Reader
@@ -311,10 +311,10 @@ class OfTable(Spoolable):
             if not table.reader.typed:
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
-            schema, count, ranges = learn(table, self.schema)
+            schema, count = learn(table, self.schema)
             narrowing = None if schema.sparse else Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
             parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
-            return self._rows(schema, count, parts, lambda: ranges, path, force, self._plain)
+            return self._rows(schema, count, parts, path, force, self._plain)
 
     @property
     def _plain(self) -> bool:
@@ -327,14 +327,13 @@ class OfTable(Spoolable):
             return None
         numbers, count = Numbers(self.table), self.table.reader.count or 0
         try:
-            return self._rows(numbers.schema, count, numbers.parts(), numbers.ranges, path, force)
+            return self._rows(numbers.schema, count, numbers.parts(), path, force)
         except OtherValues:  # what is there is found out first, then
             return None
 
     def _rows(
-        self, schema: Schema, count: int, parts: Iterator[Batch], ranges: Callable[[], str], path: str, force: bool,
-        again: bool = False,
-    ) -> RowWriter:  # fmt: skip
+        self, schema: Schema, count: int, parts: Iterator[Batch], path: str, force: bool, again: bool = False
+    ) -> RowWriter:
         """Write these rows. again: after one pass would not do, which has told a size already."""
         self.check(count, schema.features, 0 if schema.sparse else schema.row_bytes)
         if self.told and not (again and schema.dtype == "float32"):
@@ -345,8 +344,7 @@ class OfTable(Spoolable):
             note(f"{self.name}: {what} {size}")
         found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
                         _label_column(self.table), name=self.name, key=self.key)  # fmt: skip
-        told = lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain()), RANGES: ranges()}  # noqa: E731  # at the end
-        return write_rows(found, path, force, told)
+        return write_rows(found, path, force, lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain())})
 
 
 def _label_column(table: Table) -> LabelColumn | None:
@@ -440,18 +438,20 @@ def is_plain(table: Table) -> bool:
 
 
 class Numbers:
-    """The rows of such a table, as float32; `largest` is of |x| of each column, of the rows so far."""
+    """The rows of such a table, as float32."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         columns, named = tuple(map(Column, table.values)), table.reader.named
         self.schema = Schema(columns, table.labels, "float32", named, weight=table.weight)
-        self.largest = np.zeros(len(table.values))
         self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
         self._exact = [str(table.reader.types[name]) in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Batch]:
-        """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good."""
+        """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good.
+
+        After the last row, a warning names the numbers that read as dates.
+        """
         table = self.table
         beside = table.beside
         first = 0
@@ -460,13 +460,11 @@ class Numbers:
                        for place, column in enumerate(found.columns[: len(table.values)])]  # fmt: skip
             X = np.empty((found.num_rows, len(columns)), np.float32)
             fill(X, enumerate(columns))
-            with np.errstate(all="ignore"):
-                high, low = X.max(axis=0), X.min(axis=0)
-                if not np.isfinite(high - low).all():  # NaN is a gap, and infinity has its row named elsewhere
-                    raise OtherValues
-            self.largest = np.maximum(self.largest, np.maximum(high, -low))
+            if not np.isfinite(X).all():  # NaN is a gap, and infinity has its row named elsewhere
+                raise OtherValues
             yield beside_rows(Batch(X, None, None, None, None, None), found, table.reader, beside, first)
             first += found.num_rows
+        say_dates(table.name, [name for name, dated in zip(table.values, self.dated, strict=True) if dated])
 
     def _column(self, place: int, column: pa.Array) -> np.ndarray:
         if column.null_count:
@@ -478,9 +476,3 @@ class Numbers:
             raise OtherValues
         self.dated[place] = self.dated[place] and like_dates(values)
         return values
-
-    def ranges(self) -> str:
-        """The warning about the ranges of the columns, as of `learn`; warns of numbers that read as dates, too."""
-        names = [name for name, dated in zip(self.table.values, self.dated, strict=True) if dated]
-        say_dates(self.table.name, names)
-        return ranges_of(dict(zip(self.table.values, self.largest.tolist(), strict=True)))

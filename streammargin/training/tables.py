@@ -24,7 +24,7 @@ from streammargin.tables.readers.base import Room
 from streammargin.tables.spool import OfBatches, OfMatrix, OfTable, again, spooled
 from streammargin.tables.table import matched, with_roles
 from streammargin.training.prepare import bytes_of_weights
-from streammargin.wording import shown, warn
+from streammargin.wording import shown
 
 
 def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
@@ -43,8 +43,6 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
     read = _read(data, options)
     source = stack.enter_context(spooled(OfTable(table, check=check), options.spool, read=read))
-    if options.scale == "none" and (remark := source.ranges()):
-        warn(remark, "scale")
     valid = options.valid
     if is_table(valid):
         assert source.table_schema is not None

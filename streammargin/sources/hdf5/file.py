@@ -48,7 +48,7 @@ from streammargin.sources.hdf5.nodes import attribute, children, decoding, has_l
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.labels import ATTRIBUTE
 
-SCHEMA, RANGES = "streammargin-schema", "streammargin-ranges"  # attributes of rows that were made of a table
+SCHEMA = "streammargin-schema"  # an attribute of rows that were made of a table
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
@@ -179,19 +179,10 @@ class HDF5Source(Source):
 
     def schema(self) -> dict[str, Any] | None:
         with contextlib.suppress(ValueError):
-            found = json.loads(self._told(SCHEMA) or "null")
+            told = attribute(self.file, SCHEMA)
+            found = json.loads(told) if isinstance(told, str) else None
             if isinstance(found, dict) and self.x == "X":
                 return found
-        return None
-
-    def ranges(self) -> str | None:
-        return self._told(RANGES)
-
-    def _told(self, name: str) -> str | None:
-        """An attribute of the file that is text."""
-        with contextlib.suppress(ValueError):
-            found = attribute(self.file, name)
-            return found if isinstance(found, str) else None
         return None
 
     def feature_names(self) -> np.ndarray | None:

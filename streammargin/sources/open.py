@@ -67,9 +67,10 @@ def open_source(
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
         return ArraySource(rows, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))
+    collect = "; give what its collect() returns" if hasattr(data, "collect") else ""
     raise UsageError(
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
-        f"{type(data).__name__}"
+        f"{type(data).__name__}{collect}"
     )
 
 

@@ -41,9 +41,9 @@ _pipes: dict[str, tuple[Any, Any]] = {}  # by path: the standard input of that t
 
 
 def is_table(data: object) -> bool:
-    """Whether this is a table: an object with an Arrow C stream, a query, or the path of what a reader takes."""
+    """Whether this is a table: an object with an Arrow C stream, or the path of what a reader takes."""
     if not isinstance(data, (str, os.PathLike, list)):
-        return is_query(data) or any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
+        return any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
     return _all_in(data, TABLES)
 
 
@@ -62,11 +62,6 @@ def _all_in(data: object, kinds: Collection[str]) -> bool:
     parts = data if isinstance(data, list) else [data]
     paths = [part for part in parts if is_path(part) and not _may_wait(part)]
     return bool(parts) and len(paths) == len(parts) and all(format_of(path) in kinds for path in paths)
-
-
-def is_query(data: object) -> bool:
-    """Whether this is a query of polars that has not run, a LazyFrame."""
-    return hasattr(data, "collect_schema") and hasattr(data, "lazy") and not hasattr(data, "__arrow_c_stream__")
 
 
 def _may_wait(path: str | os.PathLike[str]) -> bool:

@@ -108,47 +108,21 @@ def test_every_form_gives_the_model_of_the_numbers(files, truth, form):
     assert figures["accuracy"] == np.mean(predicted == people().income)
 
 
-def test_polars_goes_in_as_frame_and_as_query(files, truth):
+def test_polars_goes_in_as_frame(files, truth):
     polars = pytest.importorskip("polars")
     frame = polars.from_pandas(files["frame"])
     words = frame.with_columns(polars.col("city").cast(polars.Categorical))
-    for given in (frame, words, frame.lazy(), polars.scan_parquet(files["p.parquet"])):
+    for given in (frame, words):
         model = sm.train(given, **OPTIONS).model
         np.testing.assert_array_equal(model.coef_, truth[2].coef_)
         np.testing.assert_array_equal(model.predict(given), model.predict(files["p.csv"]))
         assert model.evaluate(given) == model.evaluate(files["p.csv"])
 
 
-class Query:
-    """What a LazyFrame of polars has, over a table; its frames have text as views."""
-
-    def __init__(self, table, batched):
-        self.table = table
-        if batched:
-            self.collect_batches = lambda chunk_size, maintain_order: iter(self.table.to_batches(chunk_size))
-
-    def collect_schema(self):
-        raise AssertionError("the first rows tell the types")
-
-    def lazy(self):
-        return self
-
-    def head(self, rows):
-        return Query(self.table.slice(0, rows), False)
-
-    def select(self, columns):
-        return Query(self.table.select(columns), hasattr(self, "collect_batches"))
-
-    def collect(self):
-        return self.table
-
-
-@pytest.mark.parametrize("batched", [True, False])
-def test_a_query_runs_once_for_each_time_that_its_rows_are_read(files, truth, batched):
-    query = Query(files["views"], batched)
-    model = sm.train(query, **OPTIONS).model
-    np.testing.assert_array_equal(model.coef_, truth[2].coef_)
-    np.testing.assert_array_equal(model.predict(query), model.predict(files["p.csv"]))
+def test_a_query_is_told_to_run_first():
+    query = type("LazyFrame", (), {"collect": None})()
+    with pytest.raises(UsageError, match=r"or a Source, not LazyFrame; give what its collect\(\) returns"):
+        sm.train(query)
 
 
 def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ import numpy as np
 from streammargin.arrow import pa
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
-from streammargin.tables.formats import is_query
 from streammargin.tables.header import Stored, check_different, is_blank, names_of
 from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.tables.readers.messages import Checked, check_file
@@ -182,15 +180,12 @@ class Batches(Reader):
 
 
 def of_object(data: Any, room: Room = USUAL) -> Reader:
-    """A reader of a frame, a table, a dataset, a query of polars, or anything else with an Arrow C stream.
+    """A reader of a frame, a table, a dataset, or anything else with an Arrow C stream.
 
     A stream of batches can be read once. Raises DataError for columns that Arrow does not know.
     """
     if isinstance(data, pa.RecordBatchReader):
         return Batches("the stream", data.schema, lambda columns, rows: pieces(data, rows), room, once=True)
-    if is_query(data):
-        schema = _table(data.head(0).collect()).schema
-        return Batches("the query", schema, functools.partial(_collected, data), room)
     if hasattr(data, "scanner"):  # a dataset of Arrow
 
         def opened(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -259,14 +254,6 @@ def _table(data: Any) -> pa.Table:
         raise DataError(
             f"the table has a column that Arrow does not take ({why}); give each column one type"
         ) from error
-
-
-def _collected(query: Any, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a query of polars, some thousand at a time if this polars can."""
-    chosen = query.select(list(columns))
-    stream = getattr(chosen, "collect_batches", None)
-    for frame in [chosen.collect()] if stream is None else stream(chunk_size=rows, maintain_order=True):
-        yield from pieces(pa.table(frame).to_batches(), rows)
 
 
 def pieces(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -150,8 +150,8 @@ def complete(
     Parameters
     ----------
     data : path, list of paths, frame, Arrow table, SciPy sparse matrix, or arrays (rows, columns, values)
-        Ratings, each of one row and one column. Files are CSV, Parquet, Feather, Matrix Market, .npz of SciPy, or HDF5
-        with datasets row, column and value. Rows and columns are named by whole numbers or text.
+        Ratings, each of one row and one column. Files are CSV, Parquet, Feather, Matrix Market, or .npz of SciPy. Rows
+        and columns are named by whole numbers or text.
     columns, y : names of the two columns with rows and columns of the matrix, and of the column with ratings
         Default: the first three columns of a table.
     loss : absolute_error, squared_error, or hinge with the parameter levels

@@ -1,6 +1,6 @@
 """Ratings: passes and CPU seconds to a certified gap, and errors and seconds beside soft-impute and implicit.
 
-    python -m examples.benchmarks.ratings [passes|errors|large FILE.h5]
+    python -m examples.benchmarks.ratings [passes|errors|large FILE.parquet]
 
 Passes are of 100,000 ratings from 1 to 5 that are made: a matrix of rank 10, of 943 users and 1,682 films, with noise.
 A power law says how many ratings each has. lambda is that of the mean loss, C = 1 / (lambda n). Errors are of
@@ -19,9 +19,10 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import h5py
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import parquet
 
 import streammargin as sm
 from examples.benchmarks.worker import timed
@@ -146,19 +147,19 @@ def write_large(path: str, count: int, rows: int = 2000, columns: int = 20_000) 
     left, right = random.standard_normal((rows, 5)), random.standard_normal((columns, 5))
     cells = random.permutation(np.unique(random.integers(0, rows * columns, int(1.2 * count))))[:count]
     i, j = cells // columns, cells % columns
-    with h5py.File(path, "w") as file:
-        file["row"], file["column"] = i.astype(np.int32), j.astype(np.int32)
-        values = file.create_dataset("value", (cells.size,), np.float32)
-        for low in range(0, cells.size, 1 << 20):
-            here = slice(low, low + (1 << 20))
-            x = np.einsum("ek,ek->e", left[i[here]], right[j[here]])
-            values[here] = x + 0.5 * random.standard_normal(x.size)
+    values = np.empty(cells.size, np.float32)
+    for low in range(0, cells.size, 1 << 20):
+        here = slice(low, low + (1 << 20))
+        x = np.einsum("ek,ek->e", left[i[here]], right[j[here]])
+        values[here] = x + 0.5 * random.standard_normal(x.size)
+    table = pa.table({"row": i.astype(np.int32), "column": j.astype(np.int32), "value": values})
+    parquet.write_table(table, path, row_group_size=1 << 20)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", nargs="?", choices=("passes", "errors", "large"))
-    parser.add_argument("file", nargs="?", metavar="FILE.h5", help="of `large`: it is made where it is missing")
+    parser.add_argument("file", nargs="?", metavar="FILE.parquet", help="of `large`: it is made where it is missing")
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--seed", type=int, default=0, help="of the split into training, validation and test")
     given = parser.parse_args()

@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
     """Options of a completion."""
     parser.description = "Complete a matrix from RATINGS. The model is two factors; the penalty is their trace norm."
     parser.add_argument("data", nargs="+", metavar="RATINGS", help="table (CSV, Parquet, Feather), Matrix Market, "
-                        "or HDF5 with datasets row, column and value")  # fmt: skip
+                        "or .npz of SciPy")  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=name, metavar="FACTORS", help="the model file, else RATINGS' stem + .model.npz, here"
     )

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from itertools import pairwise
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, UsageError
 from streammargin.files import no_file, temporary_folder
 from streammargin.matching import unpointed
-from streammargin.rows.blocks import CSRBlock
-from streammargin.sources.hdf5.file import open_file
-from streammargin.sources.hdf5.nodes import look_up
 from streammargin.sources.kinds import first_bytes, kind_of
 from streammargin.sources.names import listed
 from streammargin.sources.open import check_file
-from streammargin.tables.formats import is_matrix, is_table
+from streammargin.tables.formats import format_of, is_matrix, is_table
 from streammargin.tables.header import is_number, may_be_index
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
@@ -107,7 +102,6 @@ PIECE = 1 << 17  # entries at a time
 MOST = 2.0**63  # of names that are whole numbers
 THREE = "row, column and value"
 ROLES = ("rows", "columns", "ratings")
-PLACES, VALUE = ("row", "column"), "value"  # datasets of HDF5
 
 
 class Part(NamedTuple):
@@ -122,9 +116,8 @@ class Entries:
     """Entries of a file, a table, a SciPy matrix, or of arrays (rows, columns, values).
 
     columns: names of the two columns with rows and columns of the matrix; y: that of the values. By default they are
-    the first three of a table, and `row`, `column` and `value` of HDF5. HDF5 may have X (n, 2) or a csr_matrix, and y,
-    instead. values: whether there are values; else pairs are read. like: the names of the three in the training, which
-    are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
+    the first three of a table. values: whether there are values; else pairs are read. like: the names of the three in
+    the training, which are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
     """
 
     shape: tuple[int, int] | None = None
@@ -162,8 +155,7 @@ class Entries:
         elif is_table(self.data):
             yield from self._of_table()
         elif self.paths:
-            for path in self.paths:
-                yield from self._of_hdf5(path)
+            raise self._no_ratings()
         else:
             kind = shown(self.data)
             raise UsageError(f"ratings are a path, a table, a SciPy matrix, or ({THREE}) as a tuple, not {kind}")
@@ -258,57 +250,17 @@ class Entries:
             return self.columns, self.y
         return columns, self.y or next((name for name in value if name in found), None)
 
-    def _of_hdf5(self, path: str) -> Iterator[Part]:
+    def _no_ratings(self) -> DataError:
+        """The error for a path that is neither a table nor a matrix."""
+        path = next(path for path in self.paths if format_of(path) is None)
         check_file(path)
-        try:
-            file = h5py.File(path, "r")
-        except OSError as error:
-            kind = kind_of(path, first_bytes(path))
-            if kind is not None:
-                raise DataError(f"{path} is {kind[0]}, not a table of ratings; {kind[1]}") from error
-            raise DataError(
-                f"{path} is neither a table of ratings, nor Matrix Market, nor HDF5; separate fields by a comma, tab, "
-                "semicolon or bar"
-            ) from error
-        with file:
-            x = file.get("X")
-            columns, y = self.columns, self.y
-            if self.like and all(name in file for name in self.like[:2]):
-                columns, y = self._as_trained(list(file), 0)
-            if columns is None and isinstance(x, h5py.Group):
-                yield from self._of_csr(path)
-                return
-            wide = columns is None and isinstance(x, h5py.Dataset) and x.ndim == 2 and x.shape[1] == 2
-            value = y or ("y" if wide else VALUE)
-            names = ["X"] if wide else [*(columns or PLACES)]
-            names += [value] if self.wanted else []
-            lacking = [name for name in names if name not in file]
-            if lacking:
-                raise DataError(
-                    f"{path} has no dataset {short(lacking[0])}; name those of rows and columns with "
-                    "`columns=ROW,COLUMN`, and of ratings with `y=VALUE`"
-                )
-            self.names = () if wide else names
-            datasets = [look_up(file, name, path, []) for name in names]
-            if any(not isinstance(each, h5py.Dataset) or each.ndim != (2 if wide and each is datasets[0] else 1)
-                   for each in datasets) or len({len(each) for each in datasets}) > 1:  # fmt: skip
-                raise DataError(f"{path}: {', '.join(names)} must be datasets of one dimension and one length")
-            for low in range(0, len(datasets[0]), PIECE):
-                parts = [_read(each, low) for each in datasets]
-                pairs = (parts[0][:, 0], parts[0][:, 1]) if wide else tuple(parts[:2])
-                yield from self._of_arrays((*pairs, *parts[1 if wide else 2 :]), low)
-
-    def _of_csr(self, path: str) -> Iterator[Part]:
-        with closing(open_file(path, "X", None, None)) as source:
-            self.shape = source.rows, source.features
-            bounds = source.bounds(max(1 << 20, self.memory // 4))
-            buffer, first = source.allocate(bounds), 0
-            for start, stop in pairwise(bounds.tolist()):
-                block = source.read(start, stop, buffer)
-                assert isinstance(block, CSRBlock)
-                rows = start + np.repeat(np.arange(stop - start), np.diff(block.indptr))
-                yield from self._of_arrays((rows, block.indices, block.data), first)
-                first += rows.size
+        kind = kind_of(path, first_bytes(path))
+        if kind is not None:
+            return DataError(f"{path} is {kind[0]}, not a table of ratings; {kind[1]}")
+        return DataError(
+            f"{path} is neither a table of ratings, nor Matrix Market, nor a matrix of SciPy; separate fields by a "
+            "comma, tab, semicolon or bar, or write the ratings as Parquet"
+        )
 
     # checks of values and names, of the first entry on
 
@@ -376,8 +328,3 @@ def _paths(data: Any) -> list[str]:
         if path != "-" and not os.path.exists(path):
             raise no_file(path)
     return paths
-
-
-def _read(dataset: h5py.Dataset, low: int) -> np.ndarray:
-    part = dataset.asstr() if h5py.check_string_dtype(dataset.dtype) else dataset
-    return np.asarray(part[low : low + PIECE])

@@ -286,46 +286,29 @@ class Chunks:
         if info.filter_mask:
             self._left_out[number] = info.filter_mask
 
-    def pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """(file offset, bytes) of these rows in uncompressed chunks, neighbours joined; offset -1: never written."""
-        pieces: list[tuple[int, int]] = []
-        places = self.places()
-        rows, item = self.chunk[0], self.shape[1] * self.stored.itemsize
-        for number in range(start // rows, -(-stop // rows)):
-            low, high = max(start, number * rows), min(stop, (number + 1) * rows)
-            place = int(places[number, 0])
-            offset = place + (low - number * rows) * item if place >= 0 else -1
-            size = (high - low) * item
-            if pieces and offset >= 0 and pieces[-1][0] >= 0 and sum(pieces[-1]) == offset:
-                pieces[-1] = (pieces[-1][0], pieces[-1][1] + size)
-            else:
-                pieces.append((offset, size))
-        return pieces
-
     def fill(self, start: int, stop: int, target: np.ndarray, pread: Pread) -> None:
         """Read these entries into target (stop - start,) or (stop - start, d), of the stored dtype."""
         out = target.reshape(stop - start, self.shape[1])
-        if self.straight:
-            self._fill_straight(start, stop, out, pread)
-            return
         rows, columns = self.chunk
         for line in range(start // rows, -(-stop // rows)):
             low, high = max(start, line * rows), min(stop, (line + 1) * rows)
+            here = out[low - start : high - start]
+            if self.straight:
+                self._fill_straight(line, low - line * rows, here, pread)
+                continue
             for place in range(self.across):
                 values = self._values(line * self.across + place, pread)
-                part = out[low - start : high - start, place * columns : (place + 1) * columns]
+                part = here[:, place * columns : (place + 1) * columns]
                 part[...] = values[low - line * rows : high - line * rows, : part.shape[1]]
 
-    def _fill_straight(self, start: int, stop: int, out: np.ndarray, pread: Pread) -> None:
-        view = out.reshape(-1).view(np.uint8)
-        done = 0
-        for offset, size in self.pieces(start, stop):
-            part = view[done : done + size]
-            if offset >= 0:
-                pread(memoryview(part), offset)  # type: ignore[arg-type]
-            else:
-                part.view(self.stored)[...] = self._fill_value()
-            done += size
+    def _fill_straight(self, number: int, first: int, out: np.ndarray, pread: Pread) -> None:
+        """Read entries of an uncompressed chunk, from the entry `first` of it on."""
+        offset = int(self.places()[number, 0])
+        if offset < 0:
+            out[...] = self._fill_value()
+        else:
+            view = out.reshape(-1).view(np.uint8)
+            pread(memoryview(view), offset + first * self.shape[1] * self.stored.itemsize)  # type: ignore[arg-type]
 
     def _fill_value(self) -> Any:
         if self.stored.kind == "V":

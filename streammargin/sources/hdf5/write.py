@@ -19,7 +19,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.files import replacing, writes
-from streammargin.matching import EXACT, MAX_CLASSES, number_in, plain, spelt
+from streammargin.matching import EXACT, MAX_CLASSES, number_in
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.columns import OUTPUTS, write_names
 from streammargin.sources.labels import ATTRIBUTE, TASKS, LabelColumn, output_names, values_of
@@ -186,7 +186,7 @@ _NUMBERS = [np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)]  # th
 
 
 class LabelWriter:
-    """Labels of a dataset: text to the byte; numbers as integers if all are; numbers among text as text.
+    """Labels of a dataset: text to the byte; numbers as integers if all are.
 
     width: of numbers (n, width), else None.
     """
@@ -196,62 +196,25 @@ class LabelWriter:
         self.name: str = name
         self.width: int | None = width
         self._inner: Appender | None = None
-        self._among_text = _AmongText()
 
     def append(self, labels: np.ndarray) -> None:
-        """Add labels. Raises DataError for numbers that no type holds, and for a number that text spells otherwise."""
+        """Add labels. Raises DataError for numbers that no type holds, and for numbers and text."""
         labels = np.asarray(labels)
         kind = _narrowest(labels)
         if self.width is not None:
             labels = labels.reshape(-1, self.width)
         if self._inner is None:
             self._inner = Appender(self.group, self.name, kind, self.width)
-        elif _rank(kind) > _rank(self._inner.dtype):
-            self._inner = replaced(self._inner, kind, lambda part: self._as(part, kind))
-        self._inner.append(self._as(labels, self._inner.dtype))
-
-    def _as(self, labels: np.ndarray, kind: np.dtype) -> np.ndarray:
-        return self._among_text.texts(labels.tolist()) if kind == TEXT else _converted(labels, kind)
+        elif (kind == TEXT) != (self._inner.dtype == TEXT):
+            raise _both_kinds()
+        elif kind != TEXT and _NUMBERS.index(kind) > _NUMBERS.index(self._inner.dtype):
+            self._inner = replaced(self._inner, kind, lambda part: _converted(part, kind))
+        self._inner.append(labels if kind == TEXT else _converted(labels, self._inner.dtype))
 
     def close(self) -> None:
         """Write the rest."""
         if self._inner is not None:
             self._inner.close()
-
-
-class _AmongText:
-    """Makes text of labels that are written as such. A number that is spelt otherwise among the text is an error.
-
-    More than MAX_CLASSES of either are no classes, and are not compared.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: set[float] = set()
-        self._spelt: dict[float, str] = {}  # by number: a text that is not its shortest spelling
-
-    def texts(self, labels: list[Any]) -> np.ndarray:
-        """The labels as text. Raises DataError."""
-        if set(map(type, labels)) == {str}:
-            self._note(set(labels))
-            return np.array(labels, object)
-        found = [plain(label) for label in labels]
-        self._note(set(found))
-        return np.array([label if isinstance(label, str) else spelt(label) for label in found], object)
-
-    def _note(self, labels: set[Any]) -> None:
-        """Remember numbers and their spellings among these. Raises DataError."""
-        few = max(len(self._numbers), len(self._spelt)) <= MAX_CLASSES
-        for label in labels if few else ():
-            if not isinstance(label, str):
-                self._numbers.add(label)
-            elif (number := number_in(label)) is not None and label != spelt(number):
-                self._spelt.setdefault(number, label)
-        if both := self._numbers & self._spelt.keys():
-            number = min(both)
-            raise DataError(
-                f"the labels are text and numbers, and the text {shown(self._spelt[number])} may be the number "
-                f"{spelt(number)}; give all labels as text, or all as numbers"
-            )
 
 
 class SpeltWriter:
@@ -334,13 +297,16 @@ def _narrowest(labels: np.ndarray) -> np.dtype:
         return _NUMBERS[0] if integral else _NUMBERS[2]
     if labels.dtype.kind not in "OSU":
         raise DataError(f"labels must be numbers or text, not {labels.dtype}; write them differently")
-    if not any(isinstance(label, (str, bytes)) for label in labels.tolist()):
+    texts = sum(isinstance(label, (str, bytes)) for label in labels.tolist())
+    if not texts:
         raise DataError("no type of numbers holds all of the labels as they are; give them as text")
+    if texts < labels.size:
+        raise _both_kinds()
     return TEXT
 
 
-def _rank(kind: np.dtype) -> int:
-    return _NUMBERS.index(kind) if kind in _NUMBERS else len(_NUMBERS)
+def _both_kinds() -> DataError:
+    return DataError("some labels are numbers and others are text; give all as text, or all as numbers")
 
 
 def _converted(labels: np.ndarray, kind: np.dtype) -> np.ndarray:

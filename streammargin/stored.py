@@ -90,6 +90,9 @@ def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> 
         node, lacking = home.get(full), f"{home.file.filename}: a row has no label in /{full}"
         if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
             return Categories(f"{lacking}/codes", node["codes"], _column(node["categories"], lacking), wanted)
+        link = node.attrs.get("categories") if isinstance(node, h5py.Dataset) else None
+        if isinstance(link, h5py.Reference):  # of anndata before 0.8
+            return Categories(lacking, node, home.file[link], wanted)
         if node is not None:
             return _column(node, lacking, wanted)
     return None

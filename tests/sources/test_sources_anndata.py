@@ -8,6 +8,7 @@ from source_checks import all_labels, assert_rows, random_sparse
 
 import streammargin as sm
 from streammargin.sources.open import open_source
+from streammargin.verification import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -91,6 +92,9 @@ def test_categories_of_old_files(h5ad):
         file["obs/kind"].attrs["categories"] = file["obs/__categories/kind"].ref
     with open_source(path, y="obs/kind") as source:
         assert all_labels(source).tolist() == KIND
+    saved = path.replace(".h5ad", ".npz")
+    sm.train(path, y="obs/kind", passes=3).model.save(saved)
+    assert all(check.agrees is not False for check in verify(saved, path))
 
 
 def test_training_and_layers(h5ad):

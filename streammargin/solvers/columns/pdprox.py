@@ -13,8 +13,9 @@ from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Stage
-from streammargin.solvers.columns import working_set
+from streammargin.solvers.columns import gathered_steps, working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
+from streammargin.solvers.columns.gathered_steps import GatheredSteps, OnGathered
 from streammargin.solvers.columns.paper_steps import PaperSteps
 from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
 from streammargin.solvers.expansion.primal_dual import PrimalDual
@@ -23,7 +24,7 @@ from streammargin.solvers.proof.sums import bound_by_side
 from streammargin.solvers.roles import take
 from streammargin.words import entry
 
-COLUMNS = ColumnSteps(average=None)
+COLUMNS, GATHERED = ColumnSteps(average=None), GatheredSteps(average=None)
 
 
 class Pdprox(Method):
@@ -33,7 +34,8 @@ class Pdprox(Method):
         alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma);
         w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i.
     The mean of both since the last restart is certified too, and a restart begins from it. Joint outputs have one W.
-    For l1, elasticnet and groups w moves by many steps on the columns that matter, between two reads.
+    For l1, elasticnet and groups w moves by many steps on the columns that matter, between two reads; for l21, l1 and
+    elasticnet of a softmax by Newton steps.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
     For regression it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
@@ -85,6 +87,7 @@ class Pdprox(Method):
     def stages(self) -> dict[str, Stage]:
         return {
             "columns": Stage(COLUMNS, leave=leave),
+            "gathered": Stage(GATHERED, leave=leave_gathered),
             "steps": Stage(
                 RestartedSteps[Restarted](average=self.average), lambda problem, before, watch: take(Restarted, before)
             ),
@@ -94,9 +97,13 @@ class Pdprox(Method):
     def first(self, problem: Problem) -> str:
         if self.algorithm is not None:
             return "paper"
+        if self.average is None and gathered_steps.suits(problem):
+            return "gathered"
         return "columns" if self.average is None and COLUMNS.plan(problem).penalty is not None else "steps"
 
     def remark(self, problem: Problem) -> str:
+        if self.first(problem) == "gathered":
+            return "; Newton steps on the columns that matter come first"
         if problem.holders == 1:
             return ""
         if self.first(problem) == "columns":
@@ -111,3 +118,8 @@ class Pdprox(Method):
 def leave(problem: Problem, state: OnColumns, watch: None, report: PassReport, active: np.ndarray) -> str:
     """Switch to proximal steps once no problem makes steps on columns, after the first pass."""
     return "steps" if state.pace.step.any() and not state.sigma.any() else ""
+
+
+def leave_gathered(problem: Problem, state: OnGathered, watch: None, report: PassReport, active: np.ndarray) -> str:
+    """Switch to proximal steps once the columns of no problem fit into memory."""
+    return "" if state.on.any() else "steps"

@@ -1,0 +1,120 @@
+"""Newton steps on gathered columns of several lines: against an interior-point method, and by what they promise."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.sources import CountingSource
+from reference.stopped import bits, check_every_pass, until_done
+
+import streammargin as sm
+from streammargin.solvers.columns import gathered_steps
+
+K, C = 4, 0.05
+BOUNDS = (0, 50, 130, 200)
+OPTIONS = {"loss": "logistic", "solver": "pdprox", "C": C}
+
+
+def drawn(rows=200, columns=30, seed=0):
+    """Counts of columns that are alike in all rows, four of which tell the class; and weights with some 0."""
+    random = np.random.default_rng(seed)
+    X = random.poisson(2.0 + random.gamma(2.0, 1.0, columns), (rows, columns)).astype(float)
+    y = np.argmax(X[:, :K] + 2.0 * random.gumbel(size=(rows, K)), axis=1)
+    return X, y, random.choice([0.5, 1.0, 2.0, 0.0], rows)
+
+
+X, Y, WEIGHTS = drawn()
+
+
+def objective(model, X, y, caps, dual_scale=None):
+    """R(W) + the losses by their definition; or the dual at `dual_scale` times the softmax duals, without constants."""
+    z = X @ model.coef_.T + model.intercept_
+    level = np.logaddexp.reduce(z, axis=1)
+    if dual_scale is None:
+        return np.linalg.norm(model.coef_, axis=0).sum() + caps @ (level - z[np.arange(len(y)), y])
+    own = np.eye(K)[y]
+    q = (1.0 - dual_scale) * own + dual_scale * np.exp(z - level[:, None])
+    return -caps @ np.where(q > 0.0, q * np.log(np.maximum(q, 1e-300)), 0.0).sum(axis=1)
+
+
+def pull(model, X, y, caps):
+    """The largest length of a column of the gradient of the losses."""
+    z = X @ model.coef_.T + model.intercept_
+    p = np.exp(z - np.logaddexp.reduce(z, axis=1)[:, None])
+    return np.linalg.norm(((p - np.eye(K)[y]) * caps[:, None]).T @ X, axis=0).max()
+
+
+@pytest.mark.parametrize("penalty, name, r", [("l21", "l21", 1.0), ("l21:0.5", "l21", 0.5), ("l1", "l1", 1.0)])
+@pytest.mark.parametrize("free", [True, False])
+def test_the_optimum_is_that_of_the_interior_point_method(penalty, name, r, free):
+    conic = pytest.importorskip("reference.conic_outputs", exc_type=ImportError)
+    there = WEIGHTS > 0.0
+    program = conic.Outputs(X[there], K, 1.0, free)
+    program.softmax(Y[there], C * WEIGHTS[there])
+    program.penalise(name, r)
+    best = program.solve()[0]
+    for rows in ((X, Y), (sp.csr_matrix(X), Y)):
+        found = sm.train(
+            rows, **OPTIONS, penalty=penalty, bias="free" if free else 1, tol=1e-7, sample_weight=WEIGHTS, passes=30
+        )
+        figures = found.certificate
+        assert found.converged and found.passes <= 10
+        assert figures.dual <= best * (1.0 + 1e-6) and figures.primal == pytest.approx(best, rel=1e-6)
+
+
+def test_the_certificate_is_that_of_the_definition():
+    found = sm.train((X, Y), **OPTIONS, penalty="l21", bias=0, tol=1e-5, sample_weight=WEIGHTS)
+    caps, model, figures = C * WEIGHTS, found.model, found.certificate
+    primal = objective(model, X, Y, caps)
+    dual = objective(model, X, Y, caps, 1.0 / max(1.0, pull(model, X, Y, caps)))
+    assert found.converged and figures.primal == pytest.approx(primal, rel=1e-12)
+    assert primal - 1e-5 * primal <= figures.dual <= dual * (1.0 + 1e-12) <= primal * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("most", [100, 6, 2])
+def test_columns_that_do_not_fit_take_turns_or_proximal_steps(sparse, most, monkeypatch):
+    """Of the 12 columns with weights all are gathered, or 6 a pass; if only two fit, steps are proximal."""
+    best = sm.train((X, Y), **OPTIONS, penalty="l21", tol=1e-8)
+    monkeypatch.setattr(gathered_steps, "room", lambda problem: most)
+    rows = sp.csr_matrix(X) if sparse else X
+    for given in ((rows, Y), CountingSource(rows, Y, BOUNDS)):
+        found = sm.train(given, **OPTIONS, penalty="l21", tol=1e-3, passes=2000)
+        assert found.converged and found.passes <= {100: 5, 6: 40, 2: 2000}[most]
+        assert found.certificate.dual <= best.certificate.primal * (1.0 + 1e-12)
+        assert best.certificate.dual <= found.certificate.primal * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("sparse, blocks, most", [(True, True, 100), (False, True, 9), (False, False, 9)])
+def test_a_stopped_training_goes_on_to_the_same_bits(sparse, blocks, most, tmp_path, monkeypatch):
+    monkeypatch.setattr(gathered_steps, "room", lambda problem: most)
+    rows = sp.csr_matrix(X) if sparse else X
+    given = CountingSource(rows, Y, BOUNDS) if blocks else (rows, Y)
+
+    def train(checkpoint, **more):
+        return sm.train(given, **OPTIONS, penalty="l21", tol=1e-3, checkpoint=checkpoint, **more)
+
+    if most == 100:
+        check_every_pass(lambda checkpoint, passes=200: train(checkpoint, passes=passes), tmp_path)
+    whole = train(str(tmp_path / "one"))
+    found, starts = until_done(lambda should_stop: train(str(tmp_path / "many"), should_stop=should_stop), 7)
+    assert starts > 1 and bits(found)[0] == bits(whole)[0] and found.passes == whole.passes
+
+
+def test_bits_do_not_depend_on_threads():
+    found = [sm.train((X, Y), **OPTIONS, penalty="l21", tol=1e-5, threads=threads) for threads in (1, 2)]
+    assert bits(found[0])[0] == bits(found[1])[0]
+
+
+def test_values_of_c_and_a_path_take_few_passes():
+    held_out = drawn(seed=1)[:2]
+    rows = CountingSource(sp.csr_matrix(X), Y, BOUNDS)
+    for Cs, most in (([0.01, 0.03, 0.05], 8), ("path:5", 25)):
+        found = sm.train(rows, **{**OPTIONS, "C": Cs}, penalty="l21", tol=1e-3, valid=held_out)
+        assert found.converged and found.passes <= most
+
+
+def test_auto_takes_them_if_the_hessian_of_all_classes_is_too_wide():
+    random = np.random.default_rng(0)
+    wide = random.standard_normal((300, 1200))
+    found = sm.train((wide, Y[np.arange(300) % 200]), loss="logistic", penalty="l21", C=0.02, tol=1e-3)
+    assert found.converged and found.model.header["solver"].startswith("pdprox") and found.passes <= 8

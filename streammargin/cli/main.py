@@ -47,9 +47,9 @@ EXIT_CODES = {
     73: "the output cannot be created, exists without --force, or was taken during the run: the model has another name",
     74: "the disk failed while reading or writing; if only the log failed, the model was written",
     75: "stopped early with a checkpoint: run the same command again; the model so far was written",
-    129: "hung up: the model so far was written",
-    130: "interrupted (Ctrl-C): the model so far was written",
-    143: "terminated: the model so far was written",
+    129: "hung up: the model so far was written, if the training had begun",
+    130: "interrupted (Ctrl-C): the model so far was written, if the training had begun",
+    143: "terminated: the model so far was written, if the training had begun",
 }
 
 

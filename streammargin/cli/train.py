@@ -250,6 +250,8 @@ def _train(
     if not options.quiet:
         for line in (f"model written to {output}", *others.written):
             say(line)
+        if code == REQUEUE:
+            say(f"the same command goes on from {options.checkpoint}")
         if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
             done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
             say(f"{done}; it may be deleted")

@@ -165,7 +165,7 @@ class Options:
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
         "smaller error on the held-out rows (`valid`), and keep the best pass; regression compares the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
-        "stop", ANYWHERE, "finish within S seconds, the last check included", common=True)
+        "stop", ANYWHERE, "finish within S seconds of training, the last check included", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's is on top", common=True)

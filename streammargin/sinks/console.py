@@ -242,7 +242,7 @@ class Console:
             self._ticking.set()
             if self._ticker is not None:
                 self._ticker.join()
-            if self.bar and event["seconds"] >= _SHOWN_WHILE and self._due():
+            if event["seconds"] >= _SHOWN_WHILE and self._due():
                 self._compiling(event, event["seconds"])
             if self.bar and event["busy"]:
                 self._ticking = threading.Event()

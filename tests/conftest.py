@@ -1,6 +1,7 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -26,6 +27,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")  # by default hypothesis fails what takes a fifth of a second
 
 os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
+logging.getLogger("streammargin.compiling").setLevel("ERROR")  # else a busy machine adds warnings to those of tests
 
 # each worker has its share of the processors: threads of BLAS that wait for one another would take all of them
 SHARE = (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -1,5 +1,6 @@
 """Listeners are told of each kernel that is compiled, with those that it calls; without any the log tells, once."""
 
+import logging
 import time
 
 import numba
@@ -35,6 +36,7 @@ def test_a_kernel_is_told_once_with_the_seconds_so_far():
 @pytest.mark.parametrize("long, times", [(0.0, 1), (1e6, 0)])
 def test_the_log_tells_of_long_compiling_if_nobody_listens(long, times, monkeypatch, caplog):
     monkeypatch.setattr(runs, "_LONG", long)
+    caplog.set_level(logging.WARNING, "streammargin.compiling")
 
     def told():
         return [record.levelname for record in caplog.records if record.name == "streammargin.compiling"]

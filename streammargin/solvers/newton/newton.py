@@ -53,6 +53,7 @@ SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as ste
 RATE = 4  # passes of steps on rows whose fall tells how many are left
 BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
+CLOSE = 0.1  # of the softness at given weights: that at weights of cached rows, whose margins are nearly right
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 8  # passes without progress before another stage takes over
@@ -296,6 +297,7 @@ def enter_proximal(
     if isinstance(before, NearState):
         watch.stall, before.rows = new(Stall, problem), RowCache()
         PROXIMAL.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
+        after.softness *= CLOSE
     elif isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:

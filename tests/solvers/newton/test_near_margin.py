@@ -154,6 +154,17 @@ def test_with_room_for_few_rows_they_are_the_sample_to_start_from(small_plans, m
     assert result.converged and result.passes <= 13 and kept[0] > 0 and not any(kept[1:])
 
 
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_rows_of_a_rare_class_take_few_reads_after_the_sample(C, small_plans):
+    """Nearly all rows of the other class lie at the margin; with the softness of given weights it took 17 reads."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((20_000, 30))
+    y = np.where(X[:, :9].sum(axis=1) / 4 + random.logistic(size=len(X)) > 4.0, 1, -1)
+    result, _ = out_of_core(X, y, C=C, tol=1e-3, bias=1)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and result.passes <= 10 and kept[0] > 0 and not any(kept[1:])
+
+
 def test_it_can_end_after_the_sample_too(small_plans, monkeypatch):
     monkeypatch.setattr(newton_solver, "enough_rows_fit", lambda problem: False)
     X, y = overlapping()

@@ -69,20 +69,21 @@ class Nullable:
     """
 
     def __init__(self, lacking: str, group: h5py.Group, wanted: np.ndarray | None) -> None:
-        self.lacking, self.values, self.mask, self.wanted = lacking, group["values"], group["mask"], wanted
-        check_stored_values(self.values)
+        values, self.mask, self.lacking, self.wanted = group["values"], group["mask"], lacking, wanted
+        check_stored_values(values)
         check_stored_values(self.mask)
-        self.shape, self.dtype = self.values.shape, np.asarray(_texts(self.values)[:0]).dtype
+        self.shape, self.dtype = values.shape, values.dtype
+        self.values = values.asstr() if h5py.check_string_dtype(values.dtype) else values
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         missing = self.mask[rows].astype(bool)
         if (missing if self.wanted is None else missing & self.wanted[rows]).any():
             raise DataError(f"{self.lacking}; drop it")
-        return np.asarray(_texts(self.values)[rows])
+        return np.asarray(self.values[rows])
 
 
 def column_in(home: h5py.Group, name: str, wanted: np.ndarray | None = None) -> Any:
-    """A column beside the rows, or of anndata's obs, by its name: a dataset, an array, or Categories; None for none.
+    """A column beside the rows, or of anndata's obs, by its name: a dataset, Categories or Nullable; None for none.
 
     wanted: (n,) bool, the rows that must have a value; None: all.
     """
@@ -127,7 +128,7 @@ def rows_with(home: h5py.Group, mask: str, opened: Callable[[str], Any] = open_h
     column = column_named(home, name, None, opened)
     absent: Any = None
     if isinstance(column, Nullable):
-        column, absent = column.values, column.mask[:].astype(bool)
+        absent, column = column.mask[:].astype(bool), np.asarray(column.values[:])
     if not isinstance(column, (Categories, h5py.Dataset, np.ndarray)):
         raise DataError(f"{home.file.filename} has no column {name}, which chose the rows of the training")
     same = equal(column.categories if isinstance(column, Categories) else np.asarray(_texts(column)), value)

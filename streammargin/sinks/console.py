@@ -148,12 +148,6 @@ def watched(verbose: bool, max_seconds: float | None, threads: int = 1) -> list[
     return [Console(max_seconds=max_seconds, threads=threads)] if verbose else []
 
 
-def _open_gap(event: dict[str, Any]) -> float:
-    """The gap that a certificate leaves; infinite without one."""
-    gap = event["margin_gap"] if event["gap"] is None else event["gap"]
-    return math.inf if gap is None else float(gap)
-
-
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
@@ -310,8 +304,16 @@ class Console:
         parts = [f"pass {event['pass']}", speed, *self._gaps(event["estimate"]), self._valid]
         self._line("  ".join(part for part in parts if part))
 
+    def _kind(self, event: dict[str, Any]) -> str:
+        return "mean gap" if self._pace.absolute else "margin gap" if event["gap"] is None else "gap"
+
+    def _shown_gap(self, event: dict[str, Any]) -> float:
+        """The gap that is shown of a certificate; infinite without one."""
+        gap = event[self._kind(event).replace(" ", "_")]
+        return math.inf if gap is None else float(gap)
+
     def _figures(self, event: dict[str, Any]) -> None:
-        kind = "mean gap" if self._pace.absolute else "margin gap" if event["gap"] is None else "gap"
+        kind = self._kind(event)
         value = event[kind.replace(" ", "_")]
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         self._certified = value
@@ -330,7 +332,7 @@ class Console:
             self._beside.append(event)
             if len(self._beside) < several:
                 return
-            event, self._beside = max(self._beside, key=_open_gap), []
+            event, self._beside = max(self._beside, key=self._shown_gap), []
         self._figures(event)
         if self.verbosity >= 1 or (not self.bar and self._due(growth=0.0)):
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"

@@ -155,11 +155,12 @@ class Fitting:
                     return split
         return found
 
-    def _with_what_fits(self, error: BudgetError) -> UsageError:
+    def _with_what_fits(self, error: BudgetError) -> BudgetError:
         """The error for a named solver that needs more memory, with what `auto` would take within it, if any."""
         with suppress(UsageError):
             taken = choose(self.able, self._problem, self.fit)[0].called
-            return UsageError(f"{error.raw}, or `solver=auto`: it takes {taken}, which needs less")
+            text = f"{error.raw}, or `solver=auto`: it takes {taken}, which needs less"
+            return BudgetError(text, error.least)
         return error
 
 

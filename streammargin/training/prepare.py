@@ -57,6 +57,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
             try:
                 job = _prepared(opened_here, data, options, least_tol, remote, grid)
             except BudgetError as error:
+                if refusals and error.least == refusals[-1].least:  # fewer values do not help
+                    raise
                 refusals.append(error)
                 continue
             stack.push(opened_here.pop_all())

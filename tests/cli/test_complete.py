@@ -1,6 +1,7 @@
 """`streammargin complete`, and the other commands on what it writes."""
 
 import json
+import os
 import re
 
 import h5py
@@ -437,6 +438,16 @@ def test_files_that_hold_no_ratings_are_told(tmp_path):
     for paths in (str(tmp_path / "x.h5"), [str(tmp_path / "x.h5")] * 2):
         with pytest.raises(sm.DataError, match=r"x\.h5 is neither a table of ratings, nor Matrix Market, nor a matrix"):
             sm.complete(paths)
+
+
+def test_files_of_two_kinds_and_a_pipe_are_a_sentence(tmp_path):
+    (tmp_path / "a.csv").write_text("user,item,rating\n1,2,3\n2,1,4\n")
+    (tmp_path / "b.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 3\n")
+    with pytest.raises(sm.DataError, match=r"b\.mtx: some are tables and some are matrices"):
+        sm.complete([str(tmp_path / "a.csv"), str(tmp_path / "b.mtx")])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(sm.InputMissingError, match="a pipe"):
+        sm.complete(str(tmp_path / "pipe"))
 
 
 def test_options_of_ratings_that_cannot_work(tmp_path, here, ratings, model):

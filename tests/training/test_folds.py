@@ -343,6 +343,8 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
         found = sm.train(path, cv=5, memory=memory, tol=0.5).cross_validation.Cs
         tried[memory] = found.tolist()
     assert {memory: len(found) for memory, found in tried.items()} == {"1G": 13, "130M": 7, "80M": 4}
+    named = sm.train(path, cv=5, memory="130M", tol=0.5, solver="ascent").cross_validation.Cs
+    assert len(named) < 13
     assert tried["80M"] == tried["130M"][::2] == tried["1G"][::4]
     with pytest.raises(UsageError, match=r"too small for .* needs \d+M.*, for 4 values of C; valid=.20%. needs less"):
         sm.train(path, cv=5, memory="60M")

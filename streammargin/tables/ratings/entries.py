@@ -146,6 +146,9 @@ class Entries:
 
     def parts(self, stack: ExitStack) -> Iterator[Part]:
         """The entries in order. Raises DataError, InputMissingError, UsageError."""
+        for path in self.paths:
+            if not os.path.isdir(path):
+                check_file(path)  # a pipe would be opened to see what it is
         if self.shape is not None:
             yield from self._of_matrix()
         elif isinstance(self.data, tuple):
@@ -252,7 +255,9 @@ class Entries:
 
     def _no_ratings(self) -> DataError:
         """The error for a path that is neither a table nor a matrix."""
-        path = next(path for path in self.paths if format_of(path) is None)
+        path = next((path for path in self.paths if format_of(path) is None), None)
+        if path is None:
+            return DataError(f"{self.name}: some are tables and some are matrices; write all ratings in one format")
         check_file(path)
         kind = kind_of(path, first_bytes(path))
         if kind is not None:

@@ -105,6 +105,7 @@ background:var(--bg);-webkit-text-size-adjust:100%}
 font-variant-numeric:tabular-nums}
 .smr .tile span{color:var(--dim);font-size:13px}
 .smr .tile small{display:block;font-size:14px;font-weight:400;letter-spacing:0}
+.smr dd small{font-size:inherit;white-space:nowrap}
 .smr .cards{columns:2 440px;column-gap:16px}
 .smr .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;margin:0 0 16px;
 break-inside:avoid}

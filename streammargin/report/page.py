@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +72,16 @@ class Facts:
         """The event of the beginning; {} without a log."""
         return next((one for one in self.events if one["event"] == "run_start"), {})
 
+    @property
+    def end(self) -> Mapping[str, Any]:
+        """The event of the end; {} without a log."""
+        return next((one for one in reversed(self.events) if one["event"] == "run_end"), {})
+
+    @property
+    def rows(self) -> str:
+        """The rows that were judged, as HTML, after a word such as "wrong"."""
+        return "training rows" if self.training else f"rows of {cut(self.tested, 22)}"
+
 
 BRIEF = 6  # columns of the ranking in a notebook
 
@@ -110,12 +119,13 @@ def _subtitle(of: Facts) -> str:
 
 
 def _head(of: Facts) -> str:
-    proven, head, why = verdict(of.header)
+    linear = hasattr(of.model, "coef_") and not of.header.get("map")
+    proven, head, why = verdict(of.header, "linear model" if linear else "model")
     coef = getattr(of.model, "coef_", None)
     used = None if coef is None else (int(np.any(coef != 0.0, axis=0).sum()), coef.shape[1])
     return (
-        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>'
         f'<div class="tiles">{tiles(of, used)}</div>'
+        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>'
     )
 
 
@@ -341,14 +351,16 @@ def _bound(share: float) -> str:
     return percent(math.ceil(share / unit) * unit).removeprefix("less than ")
 
 
-def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
-    """(whether the tolerance is proven, a headline, a sentence that explains it), both HTML."""
+def verdict(header: Mapping[str, Any], kind: str = "model") -> tuple[bool, str, str]:
+    """(whether the tolerance is proven, a headline, a sentence that explains it), both HTML; kind: of the model."""
     certificate = header.get("certificate") or {}
     gap, margin, residual = (certificate.get(name) for name in ("gap", "margin_gap", "residual"))
     if header.get("converged") and gap is not None:
         gap = _bound(gap)
-        same = f"No other weights have an objective more than {gap} below that of these, at the same loss, "
-        return True, f"Proven: within {gap} of the best", f"{same}penalty and C."
+        return True, f"Proven: within {gap} of the smallest objective", (
+            f"No {kind} with these options has an objective more than {gap} below this one. "
+            "This is on the training alone, and says nothing of new rows."
+        )  # fmt: skip
     if header.get("converged") and margin is not None:
         low, high = (number(certificate.get(name)) for name in ("margin_lower", "margin_upper"))
         return True, f"Proven: within {_bound(margin)} of the largest margin", (
@@ -366,36 +378,45 @@ def verdict(header: Mapping[str, Any]) -> tuple[bool, str, str]:
 
 def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     """The first figures, each with its name; nonzeros: columns with a weight, and all columns."""
-    folds = [] if of.judged is not None and not of.training else _over_folds(of)
-    rows = "training rows" if of.training else cut(of.tested, 22)
-    apart = [(name, re.sub(" (±.*)", r" <small>\1</small>", value)) for name, value in folds]
-    found = [*apart, *_quality(of, rows, bool(apart)), *_trained(of.header, nonzeros)]
+    folds = [] if of.judged is not None and not of.training else [*_over_folds(of)]
+    found = [*folds, *_quality(of, bool(folds))]
+    found[1:1] = _guess(of)
+    found += _trained(of, nonzeros)
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
+
+
+def _guess(of: Facts) -> Iterator[tuple[str, str]]:
+    """The error of the simplest guess: each row is of the class with most of the judged rows."""
+    classes = (of.judged or {}).get("per_class") or []
+    if classes and of.model.outputs is None:
+        most = max(classes, key=lambda one: one["rows"])
+        share = 1.0 - most["rows"] / max(1, sum(one["rows"] for one in classes))
+        yield f"wrong if the guess is always {cut(most['label'], 20)}", percent(share)
 
 
 def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
     """The error over folds at the C of the model, and its standard error."""
-    trials = next((one.get("trials") for one in reversed(of.events) if one["event"] == "run_end"), None)
-    for one in trials or []:
+    for one in of.end.get("trials") or []:
         if one["C"] == of.header.get("C") and one.get(SPREAD) is not None:
             share = (of.header.get("certificate") or {}).get("train_error") is not None
-            what, told = ("wrong rows", percent) if share else ("mean loss", number)
-            yield f"{what} over {len(one['folds'])} folds", f"{told(one['valid_error'])} ± {told(one[SPREAD])}"
+            what, told = ("wrong held-out rows", percent) if share else ("mean loss of held-out rows", number)
+            value = f"{told(one['valid_error'])} <small>± {told(one[SPREAD])}</small>"
+            yield f"{what} over {len(one['folds'])} folds", value
 
 
-def _quality(of: Facts, rows: str, by_folds: bool) -> Iterator[tuple[str, str]]:
+def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
     """Figures of the judged rows, or else of the training; its held-out error, unless folds have told it."""
     certificate, judged = of.header.get("certificate") or {}, of.judged
     if judged is not None and judged.get("accuracy") is not None:
-        yield f"accuracy on {rows}", percent(judged["accuracy"])
+        yield f"wrong {of.rows}", percent(1.0 - judged["accuracy"])
         if judged.get("roc_auc") is not None:
-            yield "ROC AUC", number(judged["roc_auc"])
+            yield f"ROC AUC of {of.rows}", number(judged["roc_auc"])
         elif judged.get("balanced_accuracy") is not None:
-            yield "balanced accuracy", percent(judged["balanced_accuracy"])
+            yield f"balanced accuracy of {of.rows}", percent(judged["balanced_accuracy"])
     elif judged is not None and judged.get("mean_squared_error") is not None:
         if judged.get("r2") is not None:
-            yield f"R² on {rows}", number(judged["r2"])
-        yield "mean absolute error", number(judged["mean_absolute_error"])
+            yield f"R² of {of.rows}", number(judged["r2"])
+        yield f"mean absolute error of {of.rows}", number(judged["mean_absolute_error"])
     elif not by_folds and (error := certificate.get("valid_error")) is not None:
         share = certificate.get("train_error") is not None
         yield ("wrong held-out rows", percent(error)) if share else ("held-out error", number(error))

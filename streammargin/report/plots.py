@@ -51,7 +51,7 @@ def _gap(of: Facts, ax: Any) -> None:
 def _costs(of: Facts, ax: Any) -> None:
     tried = tried_in(of.events, of.header)
     if tried is None:
-        raise UsageError("the training had one value of C; give several in `C`, with `valid`")
+        raise UsageError("the training had one value of C; give several in `C`, with `cv` or `valid`")
     for values, what in ((tried.held_out, "held-out rows"), (tried.training, "training rows")):
         if any(value is not None for value in values):
             ax.plot(tried.costs, values, "o-", label=what)

@@ -64,6 +64,6 @@ def test_plots_draw_the_figures_of_the_run(results, pyplot):
     assert three.plot("gap", ax=mine) is mine
     certified = [(one["pass"], one["gap"]) for one in three.history if one["event"] == "certificate"]
     np.testing.assert_array_equal(mine.lines[1].get_xydata(), certified)
-    with pytest.raises(sm.UsageError, match="one value of C; give several"):
+    with pytest.raises(sm.UsageError, match="give several in C, with cv or valid"):
         three.plot("C")
     assert len(three.plot("weights").patches) == 8

@@ -381,7 +381,7 @@ def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     folds = [] if of.judged is not None and not of.training else [*_over_folds(of)]
     found = [*folds, *_quality(of, bool(folds))]
     found[1:1] = _guess(of)
-    found += _trained(of, nonzeros)
+    found += _trained(of.header, nonzeros)
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 

@@ -240,11 +240,17 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
         assert close(mean, np.mean(trial["folds"])) and close(spread, np.std(trial["folds"], ddof=1) / np.sqrt(3))
         assert plain(worst) == pytest.approx(trial["gap"], rel=0.06)
     model = sm.load_model(files / "m.npz")
+    labels = [("low", "mid", "high")[k] for k in rows()[1]]
+    counts = {label: labels.count(label) for label in labels}
+    most = max(counts, key=counts.get)
     chosen = next(trial for trial in end["trials"] if trial["C"] == model.header["C"])
     found = re.findall('<div class="tile"><b>(.*?)</b><span>(.*?)</span>', (files / "r.html").read_text())
-    assert [name for _, name in found[:2]] == [
-        "wrong rows over 3 folds", "accuracy on training rows"
+    assert [name for _, name in found[:3]] == [
+        "wrong held-out rows over 3 folds", f"wrong if the guess is always {most}", "wrong training rows"
     ]  # fmt: skip
+    assert close(found[1][0], 1.0 - counts[most] / sum(counts.values()))
+    text = (files / "r.html").read_text()
+    assert 0 < text.index('class="tiles"') < text.index('class="verdict"')  # the error leads
     mean, spread = re.fullmatch("(.*) <small>± (.*)</small>", found[0][0]).groups()
     assert close(mean, chosen["valid_error"]) and close(spread, chosen[charts.SPREAD])
     assert next(iter(page.pairs("How good is it?"))) == found[0][1]
@@ -393,7 +399,8 @@ def test_the_chart_of_the_gap_has_the_events(files, here):
 
 def test_sentences_hold_for_one_row_and_for_the_smallest_gap():
     proven, head, why = verdict({"converged": True, "certificate": {"gap": 1e-9}})
-    assert proven and head == "Proven: within 0.0001 % of the best" and " more than 0.0001 % below" in why
+    assert proven and head == "Proven: within 0.0001 % of the smallest objective"
+    assert "No model with these options" in why and " more than 0.0001 % below" in why and "nothing of new rows" in why
     assert rows_told(1) == "1 row" and rows_told(2000) == "2,000 rows"
 
 

@@ -193,7 +193,7 @@ class Beside:
         if self.page is not None:
             rows = self._rows(result, should_stop)
             judged = None if rows is None else self._judged(result, rows, should_stop)
-            tested, training = ("", False) if rows is None else (", ".join(rows), self.options.valid is None)
+            tested, training = ", ".join(rows or ()), judged is not None and self.options.valid is None
             given = {line.name: getattr(self.options, line.name) for line in TABLE if line.theme in THEMES}
             facts = Facts(
                 result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data}

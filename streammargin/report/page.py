@@ -151,10 +151,11 @@ JUDGED = {
 def cards(of: Facts) -> Iterator[str]:
     """All cards, in the order of the questions; "" for one that has no answer."""
     yield card("Is it proven?", *_proven(of))
-    yield card("How good is it?", *_good(of))
+    training = "training " * of.training
+    yield card("How good is it on training rows?" if of.training else "How good is it?", *_good(of))
     yield card("Which C?", *_costs(of))
-    yield card("Which rows go wrong?", *_wrong(of))
-    yield card("Which are the worst?", *_worst(of))
+    yield card(f"Which {training}rows go wrong?", *_wrong(of))
+    yield card(f"Which {training}rows are the worst?", *_worst(of))
     charts = list(rankings(of, TOP, CLASSES))
     yield card("Which columns matter?", explained(of, bool(charts)), *charts)
     yield card("What are the data?", "", listed(_data(of)))
@@ -188,8 +189,10 @@ def _good(of: Facts) -> Iterator[str]:
         yield listed(_named(of.header.get("certificate") or {}, TRAINED))
         return
     own = " These are the training rows: new rows will go wrong more often." if of.training else ""
+    folds = list(_over_folds(of)) if of.training else []
+    own += " The error over folds is of rows that a training had not seen." if folds else ""
     yield f"Figures of {rows_told(judged['rows'])} of {escaped(of.tested)}, defined as in scikit-learn.{own}"
-    yield listed([*(_over_folds(of) if of.training else ()), *_named(judged, JUDGED)])
+    yield listed([*folds, *_named(judged, JUDGED)])
     classes = judged.get("per_class") or []
     shown = sorted(classes, key=lambda one: one["f1"])[:CLASSES] if len(classes) > CLASSES else classes
     if shown:

@@ -176,8 +176,8 @@ def test_each_figure_is_one_that_is_computed_anew(files, here):
         counts[bar.get("class")] += int(bar.find("title").text.split(": ")[1].split()[0])
     assert counts == {"fa": (guess == truth).sum(), "fb": (guess != truth).sum()}
     worst = np.argsort(own - others)[:10]
-    assert [int(line[0]) for line in page.tables["Which are the worst?"][0][1:]] == worst.tolist()
-    for place, (_, label, taken, apart) in zip(worst, page.tables["Which are the worst?"][0][1:], strict=True):
+    assert [int(line[0]) for line in page.tables["Which rows are the worst?"][0][1:]] == worst.tolist()
+    for place, (_, label, taken, apart) in zip(worst, page.tables["Which rows are the worst?"][0][1:], strict=True):
         assert (label, taken) == (truth[place], guess[place]) and close(apart, (own - others)[place])
 
     # which columns: weights times standard deviations, of each class and of all
@@ -208,7 +208,9 @@ def test_the_page_stands_alone(files, here):
     assert not [name for _, name, _ in page.attributes if name.startswith("on") or name in ("src", "href", "srcset")]
     assert not re.search(r"https?:|@import|url\(", text)
     assert "prefers-color-scheme:dark" in text and 'name="viewport"' in text
-    assert any("These are the training rows" in part for _, part in page.cards["How good is it?"])
+    assert any("These are the training rows" in part for _, part in page.cards["How good is it on training rows?"])
+    assert {"Which training rows go wrong?", "Which training rows are the worst?"} <= page.cards.keys()
+    assert "<span>ROC AUC of training rows</span>" in text
 
 
 def test_the_command_of_the_page_trains_the_same_model(files, here):
@@ -253,7 +255,7 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     assert 0 < text.index('class="tiles"') < text.index('class="verdict"')  # the error leads
     mean, spread = re.fullmatch("(.*) <small>± (.*)</small>", found[0][0]).groups()
     assert close(mean, chosen["valid_error"]) and close(spread, chosen[charts.SPREAD])
-    assert next(iter(page.pairs("How good is it?"))) == found[0][1]
+    assert next(iter(page.pairs("How good is it on training rows?"))) == found[0][1]
     command = next(shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre")
     made(here, files, *command[1:], "-q", "--force")
     assert sm.load_model(files / "m.npz").coef_.tobytes() == model.coef_.tobytes()
@@ -304,10 +306,10 @@ def test_numbers_outputs_kernels_margins_and_streams_have_a_page(files, here):
     page, model = Page((files / "n.html").read_text()), sm.load_model(files / "n.npz")
     with h5py.File(files / "n.h5") as file:
         errors = model.predict(X) - file["y"][:]
-    assert close(page.pairs("How good is it?")["mean squared error"], np.mean(errors**2))
-    assert [int(line[0]) for line in page.tables["Which are the worst?"][0][1:]] == np.argsort(-np.abs(errors))[
-        :10
-    ].tolist()
+    assert close(page.pairs("How good is it on training rows?")["mean squared error"], np.mean(errors**2))
+    assert [int(line[0]) for line in page.tables["Which training rows are the worst?"][0][1:]] == np.argsort(
+        -np.abs(errors)
+    )[:10].tolist()
     y = np.where(X[:, 0] > 0.0, 1, -1)
     X[:, 0] += 0.5 * y
     write_h5(files / "h.h5", X, y)
@@ -322,7 +324,7 @@ def test_numbers_outputs_kernels_margins_and_streams_have_a_page(files, here):
     assert "Not proven" in (files / "p.html").read_text()
     write_h5(files / "o.h5", X, np.column_stack([X[:, 0], X[:, 1]]))
     made(here, files, "train", "o.h5", "--loss", "squared_error", "-o", "o.npz", "--report", "o.html", "-q")
-    assert len(Page((files / "o.html").read_text()).tables["How good is it?"][0]) == 3
+    assert len(Page((files / "o.html").read_text()).tables["How good is it on training rows?"][0]) == 3
 
 
 def test_what_cannot_be_written_or_read_is_refused_and_nothing_is_lost(files, here):

@@ -42,7 +42,8 @@ class Target:
     positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
     shift: the constant subtracted from its targets, or (outputs,). counts: the rows of each class, before weights.
     outputs: the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes 0, 1.
-    tasks (T,): the names of the tasks, else (0,); task_column: where those of the rows stand, if they do.
+    tasks (T,): the names of the tasks, else (0,); task_column: where those of the rows stand, if they do. group_column:
+    the column whose equal values the folds keep together.
     """
 
     classes: np.ndarray
@@ -53,6 +54,7 @@ class Target:
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     tasks: np.ndarray = field(default_factory=lambda: np.empty(0))
     task_column: str | None = None
+    group_column: str | None = None
 
 
 def make_target(

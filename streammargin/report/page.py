@@ -78,6 +78,11 @@ class Facts:
         return next((one for one in reversed(self.events) if one["event"] == "run_end"), {})
 
     @property
+    def groups(self) -> str:
+        """The column whose equal values the folds keep together; "" for none."""
+        return self.start.get("data", {}).get("groups") or ""
+
+    @property
     def rows(self) -> str:
         """The rows that were judged, as HTML, after a word such as "wrong"."""
         return "training rows" if self.training else f"rows of {cut(self.tested, 22)}"
@@ -191,6 +196,7 @@ def _good(of: Facts) -> Iterator[str]:
     own = " These are the training rows: new rows will go wrong more often." if of.training else ""
     folds = list(_over_folds(of)) if of.training else []
     own += " The error over folds is of rows that a training had not seen." if folds else ""
+    own += f" No {cut(of.groups)} is on both sides." if folds and of.groups else ""
     yield f"Figures of {rows_told(judged['rows'])} of {escaped(of.tested)}, defined as in scikit-learn.{own}"
     yield listed([*folds, *_named(judged, JUDGED)])
     classes = judged.get("per_class") or []
@@ -404,7 +410,7 @@ def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
             share = (of.header.get("certificate") or {}).get("train_error") is not None
             what, told = ("wrong held-out rows", percent) if share else ("mean loss of held-out rows", number)
             value = f"{told(one['valid_error'])} <small>± {told(one[SPREAD])}</small>"
-            yield f"{what} over {len(one['folds'])} folds", value
+            yield f"{what} over {len(one['folds'])} folds{f' by {cut(of.groups)}' if of.groups else ''}", value
 
 
 def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:

@@ -111,7 +111,7 @@ class Job:
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],
-                "outputs": self.target.outputs,
+                "outputs": self.target.outputs, "groups": self.target.group_column,
             },
             "plan": {
                 "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,

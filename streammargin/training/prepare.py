@@ -103,7 +103,8 @@ def _prepared(
     if options.folds is not None:
         groups = column_of_groups(stack, options.folds, data, options.x, stored)
         with_folds, division = in_folds(read.labels, read.target, options.folds, options.seed, groups)
-        read = read._replace(labels=with_folds, division=division)
+        by = None if groups is None else str(groups.label_column() or getattr(options.folds, "by", None))
+        read = read._replace(labels=with_folds, division=division, target=replace(read.target, group_column=by))
     working = after_steps(source, options)
     asking = Asking(working, read, options, budget, remote)
     options, told = asking.with_loss()

@@ -268,6 +268,18 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     )
 
 
+def test_folds_by_a_column_say_so(files, here):
+    X, y = rows()
+    write(files / "g.csv", np.column_stack([X, np.arange(240) % 40]), y, columns=[*"abcde", "patient"])
+    made(here, files, "train", "g.csv", "--y", "label", "-o", "m.npz", "--cv", "3,by=patient", "-C", "0.01,0.1", "-q",
+         "--log-json", "log", "--report", "r.html")  # fmt: skip
+    made(here, files, "report", "m.npz", "log", "--test", "g.csv", "-o", "from log.html")
+    for name in ("r.html", "from log.html"):
+        text = (files / name).read_text()
+        assert "<span>wrong held-out rows over 3 folds by patient</span>" in text
+        assert "No patient is on both sides." in text
+
+
 @pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])
 def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here, missing):
     ages, days = [*range(40)] * 5, [f"{1 + k % 28:02}/{1 + k % 12:02}/2024" for k in range(200)]

@@ -155,7 +155,6 @@ JUDGED = {
 
 def cards(of: Facts) -> Iterator[str]:
     """All cards, in the order of the questions; "" for one that has no answer."""
-    yield card("Is it proven?", *_proven(of))
     training = "training " * of.training
     yield card("How good is it on training rows?" if of.training else "How good is it?", *_good(of))
     yield card("Which C?", *_costs(of))
@@ -164,6 +163,7 @@ def cards(of: Facts) -> Iterator[str]:
     charts = list(rankings(of, TOP, CLASSES))
     yield card("Which columns matter?", explained(of, bool(charts)), *charts)
     yield card("What are the data?", "", listed(_data(of)))
+    yield card("How was it trained?", *_proven(of))
     yield card("How is it repeated?", *_repeat(of), wide=True)
 
 
@@ -390,7 +390,7 @@ def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     folds = [] if of.judged is not None and not of.training else [*_over_folds(of)]
     found = [*folds, *_quality(of, bool(folds))]
     found[1:1] = _guess(of)
-    found += _trained(of.header, nonzeros)
+    found += _trained(of, nonzeros)
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 
@@ -433,7 +433,8 @@ def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
         yield "wrong training rows", percent(certificate["train_error"])
 
 
-def _trained(header: Mapping[str, Any], nonzeros: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+def _trained(of: Facts, nonzeros: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
+    header, compiling = of.header, of.end.get("compile_seconds") or 0.0
     if header.get("C") is not None:
         yield "C", number(float(header["C"]))
     if nonzeros is not None:
@@ -441,9 +442,11 @@ def _trained(header: Mapping[str, Any], nonzeros: tuple[int, int] | None) -> Ite
     elif header.get("support") is not None:
         yield "support rows", number(header["support"])
     if header.get("seconds") is not None:
-        yield "of training", seconds(float(header["seconds"]))
+        beside = f", and {seconds(compiling)} of compiling" if compiling >= SHORT else ""
+        yield f"of training{beside}", seconds(max(0.0, float(header["seconds"]) - compiling))
 
 
+SHORT = 1.0  # seconds of compiling that need no words
 ORDERS = ("day-first", "month-first")  # values of the option dates
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -18,7 +19,7 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.report import charts
 from streammargin.report.html import rows_told
-from streammargin.report.page import verdict
+from streammargin.report.page import Facts, tiles, verdict
 
 pytestmark = pytest.mark.usefixtures("patient")
 VOID = {"meta", "br"}
@@ -138,7 +139,7 @@ def test_each_figure_is_one_that_is_computed_anew(files, here):
     signs = np.where(labels[y][:, None] == model.classes_, 1.0, -1.0)
     margins = signs * (((stored - center) * factor) @ w.T + constants)
     primal = 0.5 * (w**2).sum() + 0.5 * (constants**2).sum() + model.header["C"] * np.logaddexp(0.0, -margins).sum()
-    proven = page.pairs("Is it proven?")
+    proven = page.pairs("How was it trained?")
     assert close(proven["objective of these weights"], primal)
     assert plain(proven["no objective is below"]) <= primal * 1.001
 
@@ -332,7 +333,7 @@ def test_numbers_outputs_kernels_margins_and_streams_have_a_page(files, here):
     hard, text = Page((files / "h.html").read_text()), (files / "h.html").read_text()
     margin = sm.load_model(files / "h.npz")
     smallest = (y * margin.decision_function(X)).min() / np.linalg.norm(margin.coef_)
-    assert close(hard.pairs("Is it proven?")["margin"], smallest) and "of the largest margin" in text
+    assert close(hard.pairs("How was it trained?")["margin"], smallest) and "of the largest margin" in text
     assert "Not proven" in (files / "p.html").read_text()
     write_h5(files / "o.h5", X, np.column_stack([X[:, 0], X[:, 1]]))
     made(here, files, "train", "o.h5", "--loss", "squared_error", "-o", "o.npz", "--report", "o.html", "-q")
@@ -431,6 +432,15 @@ def test_standard_errors_of_folds_are_drawn_where_trials_have_them():
     assert low == pytest.approx([0.18, 0.09, 0.12]) and high == pytest.approx([0.22, 0.11, 0.18])
     assert charts.costs_chart(tried).count("<path") == charts.costs_chart(without).count("<path") + 1
     assert "0.1 ± 0.01" in charts.costs_table(tried)
+
+
+@pytest.mark.parametrize(
+    ("compiling", "told"), [(260.0, "16 s</b><span>of training, and 4 min 20 s of compiling<"), (0.2, "4 min 36 s<")]
+)
+def test_the_time_of_training_is_without_that_of_compiling(compiling, told):
+    events = [{"event": "run_end", "compile_seconds": compiling}]
+    shown = tiles(Facts(SimpleNamespace(header={"seconds": 276.2}), events=events), None)
+    assert f"<b>{told}" in shown and ("compiling" in shown) == (compiling > 1.0)
 
 
 def test_certificates_of_folds_are_not_those_of_the_model():

@@ -71,6 +71,23 @@ def test_a_look_has_the_sums_of_the_kernel(dtype, bias, groups):
     assert (found.duals[..., compiled.ADDED] >= kernel.duals[..., compiled.ADDED]).all()
 
 
+@pytest.mark.parametrize("each_line", [False, True])
+def test_a_piece_asks_for_the_labels_of_its_own_rows_alone(each_line, monkeypatch):
+    _, labels, rng = rows_with_gaps(np.float64, 0.5)
+    if each_line:
+        codes = rng.integers(-1, LINES, 2 * LINES * ROWS).astype(np.int16)
+        labels = labels._replace(codes=codes, codes_a_row=2 * LINES, codes_a_line=1)
+    scores, asked = rng.normal(0, 1, (LINES, ROWS)), []
+    whole = products.judged(labels, LOSS, LINES, scores)
+    for name in ("caps_of", "signs_of"):
+        own = getattr(Labels, name)
+        monkeypatch.setattr(Labels, name, lambda given, k, own=own: asked.append(given.rows()) or own(given, k))
+    piece = products.judged(labels._replace(first=-7), LOSS, LINES, scores[:, 7:20])
+    assert set(asked) == {13}
+    for found, expected in zip(piece, whole, strict=True):
+        np.testing.assert_array_equal(found, expected[..., 7:20])
+
+
 @pytest.mark.parametrize("first", [0, 7])
 @pytest.mark.parametrize("stride", [1, 3])
 def test_products_are_those_of_the_kernels(stride, first):

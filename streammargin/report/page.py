@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,7 +96,7 @@ BRIEF = 6  # columns of the ranking in a notebook
 
 def page(of: Facts) -> str:
     """The page as HTML, which needs no other file and runs no script."""
-    name = of.name or of.start.get("data", {}).get("path") or "model"
+    name = of.start.get("data", {}).get("path") or of.name or "model"
     title = f"Report on {escaped(name)}"
     version = of.start.get("version")
     made = f"Made by streammargin {escaped(version)}" if version else "Made by streammargin"
@@ -120,7 +123,13 @@ def _subtitle(of: Facts) -> str:
     what = "regression" if model.numeric else f"{len(of.labels)} classes"
     rows = "" if header.get("rows") is None else f"{rows_told(header['rows'])} × "
     words = [f"{name} {escaped(header[name])}" for name in ("loss", "penalty", "kernel", "map") if header.get(name)]
-    return " · ".join([f"{rows}{number(model.answer.features)} columns", what, *words])
+    return " · ".join([*_written(of.name), f"{rows}{number(model.answer.features)} columns", what, *words])
+
+
+def _written(name: str) -> Iterator[str]:
+    """The file of the model, and the day it was written, as the system tells it; nothing if there is no file."""
+    with contextlib.suppress(OSError):
+        yield f"{escaped(name)} of {time.strftime('%Y-%m-%d', time.localtime(os.path.getmtime(name)))}"
 
 
 def _head(of: Facts) -> str:

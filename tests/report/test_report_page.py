@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import shlex
+import time
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
@@ -208,6 +209,8 @@ def test_the_page_stands_alone(files, here):
     assert not page.tags & {"script", "link", "img", "iframe", "object", "form", "base"}
     assert not [name for _, name, _ in page.attributes if name.startswith("on") or name in ("src", "href", "srcset")]
     assert not re.search(r"https?:|@import|url\(", text)
+    day = time.strftime("%Y-%m-%d", time.localtime((files / "m.npz").stat().st_mtime))
+    assert "<h1>Report on train.csv</h1>" in text and f'<p class="sub">m.npz of {day} · ' in text
     assert "prefers-color-scheme:dark" in text and 'name="viewport"' in text
     assert any("These are the training rows" in part for _, part in page.cards["How good is it on training rows?"])
     assert {"Which training rows go wrong?", "Which training rows are the worst?"} <= page.cards.keys()

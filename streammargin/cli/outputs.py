@@ -20,6 +20,7 @@ from streammargin.json_values import to_plain
 from streammargin.kinds import ALL
 from streammargin.model.file import job_of
 from streammargin.model.wrong import Unfinished, wrong_rows
+from streammargin.options.folds import Cv
 from streammargin.options.table import TABLE
 from streammargin.report.page import Facts
 from streammargin.result import TrainResult
@@ -217,9 +218,10 @@ class Beside:
         asked = {"x": options.x, "y": options.y, "mask": options.mask, "tasks": tasks}
         memory, threads = parse_size(options.memory), options.threads or ALL
         data = rows if len(rows) > 1 else rows[0]
+        id = tuple(by for _, by in Cv.read_by(options.cv))
         try:
             return wrong_rows(
-                result.model, data, memory=memory, threads=threads, should_stop=should_stop,
+                result.model, data, memory=memory, threads=threads, id=id, should_stop=should_stop,
                 unknown=options.unknown or "error", **asked,
             )  # fmt: skip
         except (StreamMarginError, Unfinished) as error:

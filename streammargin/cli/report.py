@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
+from streammargin.cli.options import SCORED, add_lacking, add_lines, argument, check_kind, name
 from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.json_values import from_plain
-from streammargin.kinds import ALL
+from streammargin.kinds import ALL, Names
 from streammargin.model.wrong import wrong_rows
 from streammargin.ordered import files_read
 from streammargin.report.page import Facts, page
@@ -27,6 +27,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", nargs="?", metavar="LOG", help="the log of its training, which --log-json wrote")
     parser.add_argument("-o", "--output", type=name, required=True, metavar="FILE", help="the HTML page")
     parser.add_argument("--test", nargs="+", type=name, metavar="DATA", help="labelled rows to judge the model on")
+    parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
+                        help="columns of --test that name the worst rows, as in predict")  # fmt: skip
     add_lines(parser, ("x", "y", "tasks"), SCORED)
     add_lacking(parser, "--missing-columns", "--unknown")
     parser.add_argument(
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.model.io import load_model
 
     tested = options.test or []
-    columns = [one for one in (options.y, options.tasks) if isinstance(one, str)]
+    columns = [one for one in (options.y, options.tasks, *options.id) if isinstance(one, str)]
     made = {"the report": options.output}
     check_apart(made, [options.model, options.log, *tested])  # by name, before "exists; use --force"
     check_output(options.output, options.force)
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         threads = options.threads or ALL
         with Remarks():
             data = tested if len(tested) > 1 else tested[0]
-            judged = wrong_rows(model, data, memory=memory, threads=threads, **names)
+            judged = wrong_rows(model, data, memory=memory, threads=threads, id=options.id, **names)
     own = any(one["event"] == "run_start" and [(one.get("data") or {}).get("path")] == tested for one in events)
     facts = Facts(model, options.model, events, ", ".join(tested), judged, training=own)
     write_page(facts, options.output, options.force)

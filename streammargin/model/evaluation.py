@@ -41,8 +41,8 @@ class Tally(ABC):
     """Takes the rows of a source, some at a time, and tells their figures. `judged` runs on several cores at once."""
 
     @abstractmethod
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> Any:
-        """Labels (m,) as they are stored, of the rows from `start` on, as `judged` takes them. Raises DataError."""
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> Any:
+        """Labels (m,) as they are stored, of these rows, as `judged` takes them. Raises DataError."""
 
     @abstractmethod
     def judged(self, labels: Any, scores: np.ndarray) -> Any:
@@ -129,14 +129,14 @@ class OfClasses(Tally):
         self.correct: np.ndarray = np.zeros(k, np.int64)
         self.guessed: np.ndarray = np.zeros(k, np.int64)
 
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
-        raw = class_values(given, source.name, shifted(source.label_place, start))
+        raw = class_values(given, source.name, shifted(source.label_place, piece.first))
         values, inverse = distinct(raw)
         codes = np.array(self.codes.of(values), np.intp)[inverse]
         if np.any(codes < 0):
             bad = int(np.flatnonzero(codes < 0)[0])
-            where, row = source.label_place(start + bad)
+            where, row = source.label_place(piece.first + bad)
             raise DataError(
                 f"{where}: row {row} has the label {short(raw[bad])}, unknown to the model; "
                 f"its labels are {self.codes.matcher.listed()}"
@@ -266,10 +266,10 @@ class OfNumbers(Tally):
     seen: int = 0
     kept: list[np.ndarray] = field(default_factory=list)
 
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
         """Numbers (m,)."""
         why = f"{source.name}: the labels are not numbers, but the model predicts numbers"
-        return number_values(given, why, shifted(source.label_place, start))
+        return number_values(given, why, shifted(source.label_place, piece.first))
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> OfNumbers:
         """The figures of these rows alone."""
@@ -325,12 +325,12 @@ class OfSeveral(Tally):
     total: float = 0.0
     right: int = 0
 
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
         """Numbers (m, outputs), and what each output makes of its own."""
         why = f"{source.name}: the labels of several columns are not numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)
-        numbers = number_rows(labels, why, shifted(source.label_place, start), self.outputs)
-        return numbers, [tally.known(source, start, numbers[:, k].copy()) for k, tally in enumerate(self.each)]
+        numbers = number_rows(labels, why, shifted(source.label_place, piece.first), self.outputs)
+        return numbers, [tally.known(source, piece, numbers[:, k].copy()) for k, tally in enumerate(self.each)]
 
     def judged(self, labels: tuple[np.ndarray, list[Any]], scores: np.ndarray) -> tuple[list[Any], float, int]:
         """The sums of each output, the loss of all together, and the rows whose labels are all right."""
@@ -389,7 +389,7 @@ def judged(
             if labels is None:
                 raise DataError(f"{source.name} has no labels; name them with `y`")
             _check_outputs(model, source, labels)
-            yield piece, tally.known(source, piece.first, labels)
+            yield piece, tally.known(source, piece, labels)
             rows += piece.block.rows()
 
     for answer, pieces in model.pieces(source, memory, missing_columns, workers, ranks - _RANKS):

@@ -38,7 +38,7 @@ class OfRatings(Tally):
         self.model, self.numbers, self.right = model, OfNumbers(None, None), 0
         self.levels = np.union1d(model.levels, model.loss.levels)
 
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
         return given
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[OfNumbers, int]:

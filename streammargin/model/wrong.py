@@ -10,11 +10,12 @@ import numpy as np
 
 from streammargin.model.base import Model
 from streammargin.model.evaluation import Judged, OfClasses, OfNumbers, Tally, tally_of
-from streammargin.model.rows import AnyRows
+from streammargin.model.rows import AnyRows, Rows
 from streammargin.workers import Workers
 
 BINS, WORST = 256, 10  # bins of a histogram, rows that are told
-Row = dict[str, Any]  # row, label, predicted, distance
+Row = dict[str, Any]  # row, label, predicted, distance, ids
+Known = tuple[np.ndarray, tuple[np.ndarray, ...]]  # labels, and names of rows
 
 
 class Unfinished(Exception):
@@ -47,31 +48,36 @@ class Wrong(Tally):
 
     The distance of a row of classes is the score of its label above the largest other one; of two classes it is the
     score on the side of the label. If the row is wrong it is at most 0. That of a number is prediction minus target.
-    should_stop: asked before rows are added; anything but None ends the read by Unfinished.
+    id: columns of names of rows, which `worst` rows have as ids. should_stop: asked before rows are added; anything but
+    None ends the read by Unfinished.
     """
 
     inner: OfClasses | OfNumbers
+    id: tuple[str, ...] = ()
     should_stop: Callable[[], str | None] = lambda: None
     seen: int = 0
     distances: Histogram = field(default_factory=Histogram)
     worst: list[Row] = field(default_factory=list)
 
-    def known(self, source: AnyRows, start: int, given: np.ndarray) -> np.ndarray:
-        return self.inner.known(source, start, given)
+    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> Known:
+        return self.inner.known(source, piece, given), piece.ids
 
-    def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, list[Row]]:
+    def judged(self, known: Known, scores: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, list[Row]]:
         """What the other tally adds, the distances (m,), which are on the left, and the worst rows, by their places."""
+        labels, ids = known
         part = self.inner.judged(labels, scores)
         if isinstance(self.inner, OfNumbers):
             distances = scores[:, 0] - labels
             order = np.argsort(-np.abs(distances), kind="stable")[:WORST]
-            rows = [_row(k, float(labels[k]), float(scores[k, 0]), distances[k]) for k in order.tolist()]
+            rows = [_row(k, float(labels[k]), float(scores[k, 0]), distances[k], ids) for k in order.tolist()]
             return part, distances, distances < 0.0, rows
         assert isinstance(part, Judged)
         distances, wrong = apart(labels, scores), part.guess != labels
         order = np.argsort(np.where(wrong, distances, np.inf), kind="stable")[: min(WORST, np.count_nonzero(wrong))]
         classes = self.inner.classes.tolist()
-        rows = [_row(k, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k]) for k in order.tolist()]
+        rows = [
+            _row(k, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k], ids) for k in order.tolist()
+        ]
         return part, distances, wrong, rows
 
     def add(self, part: tuple[Any, np.ndarray, np.ndarray, list[Row]]) -> None:
@@ -86,13 +92,14 @@ class Wrong(Tally):
         self.worst, self.seen = every[:WORST], self.seen + distances.size
 
     def figures(self, rows: int) -> dict[str, Any]:
-        """Those of the other tally; distances: {"reach", "counts"}; worst: row, label, predicted, distance of each."""
+        """Those of the other tally; distances: {"reach", "counts"}; id; worst: row, label, predicted, distance, ids."""
         counted = {"reach": self.distances.reach, "counts": self.distances.counts.tolist()}
-        return {**self.inner.figures(rows), "distances": counted, "worst": self.worst}
+        return {**self.inner.figures(rows), "distances": counted, "id": self.id, "worst": self.worst}
 
 
-def _row(place: int, label: Any, predicted: Any, distance: float) -> Row:
-    return {"row": place, "label": label, "predicted": predicted, "distance": float(distance)}
+def _row(place: int, label: Any, predicted: Any, distance: float, ids: tuple[np.ndarray, ...]) -> Row:
+    names = [str(each[place]) for each in ids]
+    return {"row": place, "label": label, "predicted": predicted, "distance": float(distance), "ids": names}
 
 
 def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -107,11 +114,12 @@ def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def wrong_rows(
     model: Model, data: Any, *, memory: int | None = None, threads: int | str | None = None,
-    should_stop: Callable[[], str | None] = lambda: None, **asked: Any,
+    id: tuple[str, ...] = (), should_stop: Callable[[], str | None] = lambda: None, **asked: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The figures of `Model.evaluate`, whose other arguments these are, with the rows that go wrong (see `Wrong`).
 
-    Several outputs, and ratings, have the figures alone. Raises as `Model.evaluate` does, and Unfinished.
+    id: columns that name rows, as for `Model.rows_of`. Several outputs, and ratings, have the figures alone. Raises as
+    `Model.evaluate` does, and Unfinished.
     """
     if model.of_pairs or model.outputs is not None:
         return model.evaluate(data, memory=memory, threads=threads, **asked)
@@ -119,6 +127,6 @@ def wrong_rows(
     def made(ranks: int, workers: Workers) -> Tally:
         inner = tally_of(model, model.trained_loss(), ranks, workers)
         assert isinstance(inner, (OfClasses, OfNumbers))
-        return Wrong(inner, should_stop)
+        return Wrong(inner, id, should_stop)
 
-    return model._judged(data, made, memory, threads, **{"y": None, **asked})
+    return model._judged(data, made, memory, threads, **{"y": None, "id": id, **asked})

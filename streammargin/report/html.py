@@ -99,7 +99,7 @@ background:var(--bg);-webkit-text-size-adjust:100%}
 .smr .verdict{border-radius:12px;padding:14px 18px;margin:0 0 16px;background:var(--okbg);color:var(--ok)}
 .smr .verdict.no{background:var(--nobg);color:var(--no)}
 .smr .verdict b{font-size:17px;display:block;font-weight:650}
-.smr .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:12px;margin:0 0 16px}
+.smr .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:12px;margin:0 0 16px}
 .smr .tile{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:11px 14px}
 .smr .tile b{display:block;font-size:21px;line-height:1.3;letter-spacing:-.015em;font-weight:620;
 font-variant-numeric:tabular-nums}

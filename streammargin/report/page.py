@@ -266,10 +266,16 @@ def _worst(of: Facts) -> Iterator[str]:
     if not worst:
         yield ""
         return
-    yield f"Rows of {escaped(of.tested)} that are most wrong, numbered from 0."
+    score = "" if numeric else " The score tells how far a row is on the side of its class; below 0 is wrong."
+    yield (
+        f"Rows of {escaped(of.tested)} that are most wrong. The first record is row 0, and a record with line breaks "
+        f"counts once.{score}"
+    )
+    names = [cut(one.rpartition(":")[2], 20) for one in (of.judged or {})["id"]]
     yield table(
-        ["row", "target" if numeric else "class", "predicted", "error" if numeric else "score apart"],
-        [[number(one["row"]), _told(one["label"]), _told(one["predicted"]), number(one["distance"], 3)]
+        ["row", *names, "target" if numeric else "class", "predicted", "error" if numeric else "score"],
+        [[number(one["row"]), *(cut(each, 20) for each in one["ids"]),
+          _told(one["label"]), _told(one["predicted"]), number(one["distance"], 3)]
          for one in worst],
     )  # fmt: skip
 

@@ -277,11 +277,14 @@ def test_folds_by_a_column_say_so(files, here):
     write(files / "g.csv", np.column_stack([X, np.arange(240) % 40]), y, columns=[*"abcde", "patient"])
     made(here, files, "train", "g.csv", "--y", "label", "-o", "m.npz", "--cv", "3,by=patient", "-C", "0.01,0.1", "-q",
          "--log-json", "log", "--report", "r.html")  # fmt: skip
-    made(here, files, "report", "m.npz", "log", "--test", "g.csv", "-o", "from log.html")
+    made(here, files, "report", "m.npz", "log", "--test", "g.csv", "--id", "patient", "-o", "from log.html")
     for name in ("r.html", "from log.html"):
         text = (files / name).read_text()
         assert "<span>wrong held-out rows over 3 folds by patient</span>" in text
         assert "No patient is on both sides." in text
+        head, *worst = Page(text).tables["Which training rows are the worst?"][0]
+        assert head == ["row", "patient", "class", "predicted", "score"] and worst
+        assert all(float(line[1]) == int(line[0]) % 40 for line in worst)
 
 
 @pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])

@@ -19,10 +19,13 @@ from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels
+from streammargin.rows.products import add_pulls
 from streammargin.solvers import leaves
 from streammargin.solvers.problem import Problem
 
-PIECE = 512  # rows of a product
+PIECE = 256  # rows of a product
+VALUES = 1 << 14  # of sparse rows that are copied at once
+COPIED = 48  # bytes of such a value: whether it is of the columns, and places, row, column and value of those that are
 VECTORS = 5  # numbers of a row and line: scores, those along a step, new ones, second derivatives
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
 STEPS = 12  # most steps
@@ -54,13 +57,19 @@ def supports(problem: Problem) -> bool:
 
 
 def bytes_beside(problem: Problem) -> int:
-    """Bytes of the numbers of rows during a step, beside the columns."""
-    return 8 * ((VECTORS * problem.lines + problem.count) * problem.rows + 16 * problem.lines * PIECE)
+    """Bytes of the numbers of rows during a step, and of a copy of sparse values, beside the columns."""
+    pieces = 16 * problem.lines * PIECE * _at_once(problem)
+    return 8 * ((VECTORS * problem.lines + problem.count) * problem.rows + pieces) + COPIED * VALUES
 
 
 def bytes_of_column(problem: Problem) -> int:
-    """Bytes of the values of a column, and of those that a product takes in float64."""
-    return problem.rows * problem.dtype.itemsize + 8 * PIECE
+    """Bytes of the values of a column, and in float64 of its values in the pieces of a product, and of their sums."""
+    return problem.rows * problem.dtype.itemsize + 8 * (PIECE + problem.lines) * _at_once(problem)
+
+
+def _at_once(problem: Problem) -> int:
+    """The most pieces of rows that threads visit at once, however many threads there are."""
+    return max(1, min(problem.copies, -(-problem.rows // PIECE)))
 
 
 def wanted(problem: Problem, image: np.ndarray, w: np.ndarray, near: float) -> np.ndarray:
@@ -88,16 +97,17 @@ def other_scores(block: Block, w: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def copy_columns(block: Block, chosen: np.ndarray, out: np.ndarray) -> None:
-    """Set out (m, columns), of zeros, to these columns (d,) bool of all rows of the block."""
+    """Set out (m, columns), of zeros, to these columns (d,) bool of all rows of the block, a piece at a time."""
     if isinstance(block, DenseBlock):
-        out[:] = block.X[:, chosen]
+        for low in range(0, block.rows(), PIECE):
+            out[low : low + PIECE] = block.X[low : low + PIECE, chosen]
         return
     assert isinstance(block, CSRBlock)
-    place = np.cumsum(chosen) - 1
-    here = slice(block.indptr[0], block.indptr[-1])
-    there = chosen[block.indices[here]]
-    rows = np.repeat(np.arange(block.rows()), np.diff(block.indptr))[there]
-    out[rows, place[block.indices[here][there]]] = block.data[here][there]
+    place, indptr = np.cumsum(chosen) - 1, block.indptr
+    for low in range(int(indptr[0]), int(indptr[-1]), VALUES):
+        here = slice(low, min(low + VALUES, int(indptr[-1])))
+        at = low + np.flatnonzero(chosen[block.indices[here]])
+        out[np.searchsorted(indptr, at, side="right") - 1, place[block.indices[at]]] = block.data[at]
 
 
 class Part(NamedTuple):
@@ -182,7 +192,9 @@ class Few:
         means = self.means * self.problem.column
 
         def visit(part: Part, sums: np.ndarray) -> None:
-            products.add_diagonal(part.rows._replace(X=part.rows.X - means), self.curved[part.at], 1, sums)
+            squares, (straight, crossed) = part.rows.X - means, np.hsplit(self.curved[part.at], 2)
+            rows = part.rows._replace(X=np.square(squares, out=squares), bias=part.rows.bias**2)
+            add_pulls(rows, np.maximum(straight - crossed**2, 0.0).T, sums)
 
         return self._over(1, visit)[1]
 

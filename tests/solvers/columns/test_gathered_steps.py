@@ -1,5 +1,7 @@
 """Newton steps on gathered columns of several lines: against an interior-point method, and by what they promise."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,10 +9,13 @@ from reference.sources import CountingSource
 from reference.stopped import bits, check_every_pass, until_done
 
 import streammargin as sm
-from streammargin.solvers.columns import gathered_steps
+from streammargin.rows.blocks import CSRBlock, DenseBlock, part
+from streammargin.solvers import leaves
+from streammargin.solvers.columns import few_columns, gathered_steps
 
 K, C = 4, 0.05
 BOUNDS = (0, 50, 130, 200)
+PROXIMAL = 500
 OPTIONS = {"loss": "logistic", "solver": "pdprox", "C": C}
 
 
@@ -23,6 +28,12 @@ def drawn(rows=200, columns=30, seed=0):
 
 
 X, Y, WEIGHTS = drawn()
+
+
+@pytest.fixture(autouse=True)
+def several_pieces(monkeypatch):
+    """Of 200 rows there are four."""
+    monkeypatch.setattr(few_columns, "PIECE", 64)
 
 
 def objective(model, X, y, caps, dual_scale=None):
@@ -79,7 +90,7 @@ def test_columns_that_do_not_fit_take_turns_or_proximal_steps(sparse, most, monk
     rows = sp.csr_matrix(X) if sparse else X
     for given in ((rows, Y), CountingSource(rows, Y, BOUNDS)):
         found = sm.train(given, **OPTIONS, penalty="l21", tol=1e-3, passes=2000)
-        assert found.converged and found.passes <= {100: 5, 6: 40, 2: 2000}[most]
+        assert found.converged and found.passes <= {100: 5, 6: 40, 2: PROXIMAL}[most]
         assert found.certificate.dual <= best.certificate.primal * (1.0 + 1e-12)
         assert best.certificate.dual <= found.certificate.primal * (1.0 + 1e-12)
 
@@ -100,9 +111,90 @@ def test_a_stopped_training_goes_on_to_the_same_bits(sparse, blocks, most, tmp_p
     assert starts > 1 and bits(found)[0] == bits(whole)[0] and found.passes == whole.passes
 
 
-def test_bits_do_not_depend_on_threads():
+def test_bits_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
+    monkeypatch.setattr(leaves, "MERGED", 1)
+    pieces, own = [], leaves.summed
+
+    def summed(problem, some, *given):
+        pieces.append((problem.copies, len(some)))
+        return own(problem, some, *given)
+
+    monkeypatch.setattr(leaves, "summed", summed)
     found = [sm.train((X, Y), **OPTIONS, penalty="l21", tol=1e-5, threads=threads) for threads in (1, 2)]
     assert bits(found[0])[0] == bits(found[1])[0]
+    assert {count for _, count in pieces} == {4} and min(copies for copies, _ in pieces) > 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_are_copied_a_piece_at_a_time(sparse, monkeypatch):
+    """Also of a part whose entries do not begin at 0, with a row without entries."""
+    monkeypatch.setattr(few_columns, "VALUES", 7)
+    rows = np.where(X > 3.0, X, 0.0).astype(np.float32)
+    rows[100] = 0.0
+    stored, chosen = sp.csr_matrix(rows), np.arange(30) % 3 == 1
+    block = DenseBlock(rows, 1.0)
+    if sparse:
+        indices, indptr = stored.indices.astype(np.uint32), stored.indptr.astype(np.int64)
+        block = CSRBlock(stored.data, indices, indptr, 30, 1.0)
+    for first, stop in ((0, 200), (5, 170)):
+        out = np.zeros((stop - first, 10), np.float32)
+        few_columns.copy_columns(part(block, first, stop), chosen, out)
+        np.testing.assert_array_equal(out, rows[first:stop, chosen])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_copy_takes_no_more_memory_than_is_counted(sparse):
+    random, chosen = np.random.default_rng(0), np.arange(40) % 2 == 0
+    dense = random.standard_normal((20000, 40)).astype(np.float32)
+    stored = sp.csr_matrix(dense)
+    block = DenseBlock(dense, 1.0)
+    if sparse:
+        indices, indptr = stored.indices.astype(np.uint32), stored.indptr.astype(np.int64)
+        block = CSRBlock(stored.data, indices, indptr, 40, 1.0)
+    out = np.zeros((20000, 20), np.float32)
+    tracemalloc.start()
+    try:
+        few_columns.copy_columns(block, chosen, out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    counted = few_columns.COPIED * few_columns.VALUES if sparse else 8 * few_columns.PIECE * 20
+    assert peak <= counted + 10000 and (out == dense[:, chosen]).all()
+
+
+def test_products_take_no_more_memory_than_is_counted(monkeypatch):
+    monkeypatch.setattr(few_columns, "PIECE", 512)
+    monkeypatch.setattr(leaves, "LEAF_BYTES", 1 << 14)
+    random, found, own = np.random.default_rng(0), [], few_columns.minimise
+    rows = random.standard_normal((4000, 60)).astype(np.float32)
+    y = np.argmax(rows[:, :K] + random.gumbel(size=(4000, K)), axis=1)
+
+    def measured(problem, labels, k, X, *given):
+        few = few_columns.Few(problem, labels, k, X)
+        few.gradient(np.zeros((4000, K)))
+        of_pieces = few_columns.bytes_of_column(problem) - problem.rows * X.itemsize
+        tracemalloc.start()
+        try:
+            few.diagonal()
+            found.append((tracemalloc.get_traced_memory()[1], X.shape[1] * of_pieces, problem.copies))
+        finally:
+            tracemalloc.stop()
+        return own(problem, labels, k, X, *given)
+
+    monkeypatch.setattr(few_columns, "minimise", measured)
+    sm.train((rows, y), loss="logistic", solver="pdprox", penalty="l21", C=0.1, passes=2, threads=2)
+    assert found and all(copies > 1 and 0 < peak <= counted for peak, counted, copies in found)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_in_float32_and_folds(sparse):
+    rows = sp.csr_matrix(X, dtype=np.float32) if sparse else X.astype(np.float32)
+    whole = sm.train((X, Y), **OPTIONS, penalty="l21", tol=1e-6)
+    single = sm.train((rows, Y), **OPTIONS, penalty="l21", tol=1e-6)
+    assert single.converged and single.certificate.primal == pytest.approx(whole.certificate.primal, rel=2e-6)
+    found = sm.train((rows, Y), **{**OPTIONS, "C": [0.02, 0.05]}, penalty="l21", tol=1e-3, cv=3)
+    assert found.converged and found.passes <= 12
 
 
 def test_values_of_c_and_a_path_take_few_passes():

@@ -332,6 +332,8 @@ class Texts(Kind):
 
     def check(self, what: str, value: object) -> str:
         name, _, grams = value.partition(",") if isinstance(value, str) else ("", "", "")
+        if grams and "=" not in grams:
+            raise UsageError(f"{what} takes one column of text, not {shown(value)}; join the columns first")
         if not name or (grams and grams not in [f"ngrams={n}" for n in range(1, 6)]):
             raise UsageError(
                 f"{what} must be the name of a column, or NAME,ngrams=N with N from 1 to 5, not {shown(value)}"

@@ -18,7 +18,7 @@ from streammargin.kinds import Whole
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
-from streammargin.wording import counted, in_shell, printable, shortened
+from streammargin.wording import counted, in_shell, printable, shortened, shown
 
 NAMED = 5  # names
 NAMES, TOP, OVERALL, TABLE = "feature_names", "top_features", "top_columns", "table"  # facts
@@ -251,11 +251,14 @@ def _held_by(column: Column) -> str:
         return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
     if column.kind == CATEGORY:
         words = counted(len(column.words), "category")
-        return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
+        each = [shown(word) if "," in word else word for word in column.words]
+        return f"{words} ({shortened(each)})" + (f", all others are {OTHER}" if column.other else "")
     if column.kind == DATE:
         since = f", days since {column.first}" if column.first else ""
         return f"dates ({column.spelling}){since}, and {counted(len(column.words), 'part')} ({shortened(column.words)})"
-    return f"numbers ({column.spelling})" if column.spelling else "numbers"
+    mark, _, unit = column.spelling.partition(" ")
+    marked = mark if "/" in mark else f"decimal {mark}{f', in {unit}' if unit else ''}"
+    return f"numbers ({marked})" if column.spelling else "numbers"
 
 
 def _gaps(column: Column) -> str:

@@ -92,8 +92,9 @@ class LinearModel(Model):
         ]
 
     def _column(self, column: int) -> dict[str, Any]:
-        names = self.feature_names_in_
-        return {"column": column, "name": None if names is None else names[column]}
+        names, schema = self.feature_names_in_, self.schema
+        beside = None if names is not None or schema is None else schema.name_at(int(column))  # columns of words
+        return {"column": column, "name": beside if names is None else names[column]}
 
 
 def _count(n: object) -> int:

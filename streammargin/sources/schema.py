@@ -159,6 +159,14 @@ class Schema:
             return None
         return np.array([name for column in self.columns for name in column.outputs], object)
 
+    def name_at(self, place: int) -> str | None:
+        """The name of a column of the rows; None for one of hashed words, and without names."""
+        of = int(np.searchsorted(self.starts, place, "right")) - 1
+        column = self.columns[of]
+        if column.kind == TEXT or not self.named:
+            return None
+        return column.outputs[place - int(self.starts[of])]
+
     @property
     def nbytes(self) -> int:
         """Bytes of the names and words in memory."""

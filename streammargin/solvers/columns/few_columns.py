@@ -21,6 +21,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels
 from streammargin.rows.products import add_pulls
 from streammargin.solvers import leaves
+from streammargin.solvers.base import UNIT
 from streammargin.solvers.problem import Problem
 
 PIECE = 256  # rows of a product
@@ -29,7 +30,8 @@ COPIED = 48  # bytes of such a value: whether it is of the columns, and places, 
 VECTORS = 5  # numbers of a row and line: scores, those along a step, new ones, second derivatives
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
 STEPS = 12  # most steps
-WORK = 1e11  # multiplications after which no step begins, some ten seconds
+WORK = 1e11  # multiplications after one read, beyond which no call follows
+VISITS = 32  # of all rows by a call that ends early, if they are more work than a unit: some ten products
 PRODUCTS = 200  # most products of a step
 INEXACT, REACHED = 0.1, 0.2  # what a step leaves of its first violation; or this part of the goal, if that is more
 LONGER, SHORTER = 2.0, 0.7  # `bound` grows by this factor if it was too small, and falls at each step
@@ -70,6 +72,11 @@ def bytes_of_column(problem: Problem) -> int:
 def _at_once(problem: Problem) -> int:
     """The most pieces of rows that threads visit at once, however many threads there are."""
     return max(1, min(problem.copies, -(-problem.rows // PIECE)))
+
+
+def most_work(problem: Problem, X: np.ndarray) -> float:
+    """Multiplications for these columns (n, m) after one read, after which no other call follows."""
+    return max(WORK, 2.0 * PRODUCTS * problem.lines * X.size)
 
 
 def wanted(problem: Problem, image: np.ndarray, w: np.ndarray, near: float) -> np.ndarray:
@@ -148,6 +155,10 @@ class Few:
         sums = np.zeros(self.shape)
         return leaves.summed(self.problem, self.parts, visit, sums), sums
 
+    def spent(self) -> bool:
+        """Whether the call has made the work of a unit."""
+        return self.work >= max(UNIT, VISITS * self.visit)
+
     def plain(self, w: np.ndarray) -> np.ndarray:
         """The weights of columns as they are, from those of their distances."""
         return np.append(w[:, :-1], w[:, -1:] - (w[:, :-1] @ self.means)[:, None], axis=1)
@@ -210,6 +221,8 @@ class Few:
         goal = part * float(np.sqrt((objective.penalised(image) ** 2).sum(axis=0)).max(initial=0.0))
         self.bound = max(1.0, SHORTER * self.bound)
         for _ in range(PRODUCTS):
+            if self.spent():
+                break
             steps = longest / self.bound
             new = objective.prox(w + ahead + steps * (image - bent_ahead), steps) - w
             moved, bent_new = new - ahead, self.bent(new)
@@ -228,15 +241,25 @@ class Few:
         return step
 
 
+class Better(NamedTuple):
+    """Weights (lines, m + 1), multiplications that they took, the last `Few.bound`; ended: they need no more work."""
+
+    w: np.ndarray
+    work: float
+    bound: float
+    ended: bool
+
+
 def minimise(
-    problem: Problem, labels: Labels, k: int, X: np.ndarray, w: np.ndarray, others: np.ndarray
-) -> tuple[np.ndarray, float]:
-    """(The weights (lines, m + 1) of group k near the minimum over these columns, multiplications that it took).
+    problem: Problem, labels: Labels, k: int, X: np.ndarray, w: np.ndarray, others: np.ndarray, bound: float
+) -> Better:
+    """Weights of group k near the minimum over these columns; those so far after the work of a unit.
 
     X (n, m), the columns of all rows; w: where steps begin; others (n, lines), or (n, 0) for 0: what other weights add
-    to the scores.
+    to the scores; bound: that of the last call, or 1.
     """
-    few, objective = Few(problem, labels, k, X), problem.objective
+    few, objective, ended = Few(problem, labels, k, X), problem.objective, True
+    few.bound = bound
     with one_thread(True):
         w = few.distances(w)
         scores = few.scores(w)
@@ -254,10 +277,14 @@ def minimise(
                     break
                 share *= 0.5
             else:
+                ended = True
                 break
             w, scores = w + share * p, scores + share * along
             gain = losses + float(np.vdot(w, image))  # of the duals, which are the best for the scores
-            bound = objective.penalty.bound(gain, objective.penalised(image), 0.0, 0.0)
-            if reached - bound <= AIM * problem.tol * abs(reached) or few.work > WORK:
+            least = objective.penalty.bound(gain, objective.penalised(image), 0.0, 0.0)
+            ended = reached - least <= AIM * problem.tol * abs(reached)
+            if ended or few.spent():
                 break
-        return few.plain(w), few.work
+        else:
+            ended = True
+        return Better(few.plain(w), few.work, few.bound, ended)

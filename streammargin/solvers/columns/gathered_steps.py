@@ -42,13 +42,16 @@ WIDE = 0.7, 0.85, 1.0  # the same out of core, as far as there is room: the next
 class OnGathered(Restarted):
     """on (groups,): steps are made on columns; chosen (d,): the columns that this read gathers, as gathered (n, m).
 
-    others (n, K), or (n, 0) for 0: the scores by all other weights.
+    others (n, K), or (n, 0) for 0: the scores by all other weights. spent (groups,): multiplications of the steps that
+    go on in the next unit; 0: none do. bound (groups,): of few_columns.Few.
     """
 
     on: Shared[b1] = of(GROUPS, fill=1.0)
     chosen: Shared[b1] = of(D)
     gathered: Rows[Stored] = of(N, 0, grows=True)
     others: Rows[f8] = of(N, 0, grows=True)
+    spent: Shared[f8] = of(GROUPS)
+    bound: Shared[f8] = of(GROUPS, fill=1.0)
 
 
 def room(problem: Problem) -> int:
@@ -88,6 +91,7 @@ class GatheredSteps(RestartedSteps[OnGathered]):
 
     def begin_pass(self, problem: Problem, state: OnGathered, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
+        state.spent[:] = 0.0
         if problem.resident:
             state.due[active] = (state.on & self._known(problem, state))[active]
             return
@@ -158,11 +162,13 @@ class GatheredSteps(RestartedSteps[OnGathered]):
             state.others[here] = few_columns.other_scores(block, state.w[LAST], state.chosen)
 
     def move(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block) -> Share:
-        """The steps of one group on the columns that matter, from rows in memory."""
+        """The steps of one group on the columns that matter, from rows in memory, or a unit of them."""
         if not state.due.any():
             return None
         k, none = int(np.argmax(state.due)), np.zeros(problem.features, bool)
-        chosen = self._fitting(problem, state, k, NEAR, none, room(problem))
+        if not state.spent[k]:
+            state.chosen[:] = self._fitting(problem, state, k, NEAR, none, room(problem))
+        chosen = state.chosen
         if chosen.any():
             values = np.zeros((problem.rows, np.count_nonzero(chosen)), problem.dtype)
             few_columns.copy_columns(block, chosen, values)
@@ -170,18 +176,21 @@ class GatheredSteps(RestartedSteps[OnGathered]):
             self._improve(problem, state, k, chosen, values, others)
             lines = problem.lines_of(k)
             state.rounding[:, lines] = blur(state.w[LAST, lines])
-        state.due[k] = False
+        state.due[k] = state.spent[k] > 0.0
         return 1.0 - float(state.due.sum() + 1) / (problem.groups + 1)
 
     @staticmethod
     def _improve(
         problem: Problem, state: OnGathered, k: int, chosen: np.ndarray, values: np.ndarray, others: np.ndarray
     ) -> None:
-        """Solve the problem of these columns, beside the scores (n, lines) or (n, 0) by others."""
+        """Solve the problem of these columns, beside the scores (n, lines) or (n, 0) by others, or a unit of it."""
         columns, w = np.append(chosen, True), problem.view(state.w[LAST], k)
-        labels = labels_of(problem, state)
-        w[:, columns], work = few_columns.minimise(problem, labels, k, values, w[:, columns], others)
-        state.multiplications += work
+        labels, bound = labels_of(problem, state), float(state.bound[k])
+        found = few_columns.minimise(problem, labels, k, values, w[:, columns], others, bound)
+        w[:, columns], state.bound[k] = found.w, found.bound
+        state.multiplications += found.work
+        spent = state.spent[k] + found.work
+        state.spent[k] = 0.0 if found.ended or spent > few_columns.most_work(problem, values) else spent
         for each in state.w[1:]:
             problem.view(each, k)[:] = w
 
@@ -194,7 +203,9 @@ class GatheredSteps(RestartedSteps[OnGathered]):
         now = pulled(problem, k, state.read)
         store_pulled(problem, state, k, now)
         state.totals.forget(problem, k)
-        if np.count_nonzero(problem.view(state.w[LAST], k)[:, :-1].any(axis=0)) > CROWD * room(problem):
+        if not state.spent[k] and np.count_nonzero(problem.view(state.w[LAST], k)[:, :-1].any(axis=0)) > CROWD * room(
+            problem
+        ):
             self._start_over(problem, state, k, min(gaps))
         elif state.gathered.shape[1]:
             others = problem.view(state.others.T, k).T if state.others.size else state.others
@@ -209,8 +220,13 @@ class GatheredSteps(RestartedSteps[OnGathered]):
         now = pulled(problem, k, state.read)
         proximal_step(problem, state, k, now, now)
 
+    def skip_remaining(self, problem: Problem, state: OnGathered) -> None:
+        super().skip_remaining(problem, state)
+        state.spent[:] = 0.0
+
     def end_pass(self, problem: Problem, state: OnGathered, active: np.ndarray) -> PassReport | float:
         report = super().end_pass(problem, state, active)
+        state.due |= (state.spent > 0.0) & (not problem.resident)
         if not isinstance(report, float):
             state.gathered, state.others = state.gathered[:, :0].copy(), state.others[:, :0].copy()
         return report

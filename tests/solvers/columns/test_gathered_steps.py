@@ -97,6 +97,8 @@ def test_columns_that_do_not_fit_take_turns_or_proximal_steps(sparse, most, monk
 
 @pytest.mark.parametrize("sparse, blocks, most", [(True, True, 100), (False, True, 9), (False, False, 9)])
 def test_a_stopped_training_goes_on_to_the_same_bits(sparse, blocks, most, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_columns, "UNIT", 0.0)
+    monkeypatch.setattr(few_columns, "VISITS", 12)
     monkeypatch.setattr(gathered_steps, "room", lambda problem: most)
     rows = sp.csr_matrix(X) if sparse else X
     given = CountingSource(rows, Y, BOUNDS) if blocks else (rows, Y)

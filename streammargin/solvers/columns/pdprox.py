@@ -34,7 +34,7 @@ class Pdprox(Method):
         alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma);
         w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i.
     The mean of both since the last restart is certified too, and a restart begins from it. Joint outputs have one W.
-    For l1, elasticnet, groups, l21 of a softmax w moves by many steps on the columns that matter, between two reads.
+    For l1, elasticnet, groups (of a softmax l21, l1, elasticnet) w moves by many steps on columns between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
     For regression it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.

@@ -87,15 +87,6 @@ def text_fault(values: np.ndarray) -> int:
     return int(rows.argmax()) if rows.any() else -1
 
 
-def differ_by_blanks(words: Iterable[Any]) -> tuple[str, str] | None:
-    """The first two texts that differ by the blanks around them alone; None if there are none."""
-    bare: dict[str, str] = {}
-    for word in words:
-        if isinstance(word, str) and (first := bare.setdefault(word.strip(), word)) != word:
-            return first, word
-    return None
-
-
 class Matcher:
     """Finds the classes that labels are.
 

@@ -220,8 +220,8 @@ def numbers_of(column: Mapping[str, Any], values: Any, unknown: str) -> np.ndarr
 def number_of(one: Any, spelling: str) -> float:
     """The number that a value is; yes is 1, and no is 0, if the training had such words."""
     yes, _, no = (spelling or "true/false").partition("/")
-    if isinstance(one, str) and one.strip().lower() in (yes, no):
-        return float(one.strip().lower() == yes)
+    if isinstance(one, str) and no and one.lower() in (yes, no):
+        return float(one.lower() == yes)
     if isinstance(one, str) and (spelling or "_" in one):
         raise ValueError(f"{one!r} is text; give the number, such as 12.3 for 12.3%")
     return float(one)

@@ -17,11 +17,11 @@ import numpy as np
 from streammargin.driver.labels import PIECE, Coder, LabelReader, finite_numbers, truths
 from streammargin.errors import DataError, UsageError
 from streammargin.losses.base import has
-from streammargin.matching import Codes, Matcher, differ_by_blanks
+from streammargin.matching import Codes, Matcher
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import census, number_rows, shifted
 from streammargin.sources.names import listed
-from streammargin.wording import short, shown, warn
+from streammargin.wording import short
 from streammargin.workers import ALONE, Workers
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
@@ -68,9 +68,6 @@ def make_target(
     label does not occur.
     """
     classes, codes, counts = _census(source, workers)
-    if alike := differ_by_blanks(classes.tolist()):
-        warn(f"{source.name}: the labels {shown(alike[0])} and {shown(alike[1])} are two classes; if they are one, "
-             "strip the blanks from the labels")  # fmt: skip
     matcher = Matcher(classes, source.name, UsageError)
     new, kept = np.arange(len(classes), dtype=np.int16), classes
     if only is not None:

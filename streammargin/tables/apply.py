@@ -20,9 +20,9 @@ from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import BLANKS, SHARES, SPELLINGS, read
+from streammargin.tables.spellings import SHARES, SPELLINGS, read
 from streammargin.tables.table import Beside
-from streammargin.tables.tally import bare_numbers, coded, codes_of, no_label, numbers_of, row_of
+from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
 
@@ -72,7 +72,7 @@ def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label", n
             where = reader.place(first + row_of(labels, bad))
             where += f", column {short(name)}" if name else ""
             raise DataError(f"{reader.name}, {where}: the {noun} has a NUL character; remove it from the table")
-        return objects(labels if reader.typed else bare_numbers(labels))
+        return objects(labels)
     if kind == "number":
         labels = of_decimals(labels) if pa.types.is_decimal(labels.type) else labels
         return np.asarray(labels.to_numpy(zero_copy_only=False))
@@ -179,7 +179,7 @@ def _found(column: pa.Array, words: Sequence[str]) -> np.ndarray:
 
 def _plain(column: pa.Array) -> tuple[pa.Array, int]:
     """`read` of words that are numbers as programs write them, true or false."""
-    known = [number_in(truth_as_number(word.strip(BLANKS))) for word in column.dictionary.to_pylist()]
+    known = [number_in(truth_as_number(word)) for word in column.dictionary.to_pylist()]
     found = pa.array([None if number is None else float(number) for number in known], pa.float64()).take(column.indices)
     return found, int(pc.index(pc.and_(found.is_null(), column.is_valid()), True).as_py())
 

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from streammargin.arrow import pa
 from streammargin.errors import DataError
-from streammargin.matching import differ_by_blanks, number_in, spelt
+from streammargin.matching import number_in, spelt
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables import dates, spellings
 from streammargin.tables.asked import INDICATOR, ZERO, Asked
 from streammargin.tables.dates import Dates, iso
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import BLANKS, COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
+from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Tally, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
@@ -203,14 +203,6 @@ def say_codes(table: str, names: list[str]) -> None:
     if names:
         are = "begins with 0, and counts as a number" if len(names) == 1 else "begin with 0, and count as numbers"
         warn(f"{table}: {all_of(names)} {are}; if it is a code, name its column in `categorical`")
-
-
-def say_blanks(table: str, tallies: Mapping[str, Tally]) -> None:
-    """Warn of categories that differ by the blanks around them alone."""
-    for name, found in tallies.items():
-        if alike := differ_by_blanks(found.words):
-            warn(f"{table}, column {short(name)}: {shown(alike[0])} and {shown(alike[1])} count as two categories; if "
-                 "they are one, strip the blanks from the table")  # fmt: skip
 
 
 def say_digits(table: str, names: list[str]) -> None:
@@ -415,7 +407,6 @@ def _settled(
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
-    say_blanks(table.name, {name: tallies[name] for name in [*categories, *left] if not tallies[name].numbers})
     if remark := told(tallies, readings):
         note(f"{table.name}: read as numbers: {remark}")
     spelt = {name: reading.spelling for name, reading in readings.items()
@@ -459,7 +450,7 @@ def _category(name: str, found: Tally, missing: str | None, numeric: bool = Fals
 def _number(table: Table, name: str, found: Tally, spelling: str, indicator: bool) -> Column:
     missing = table.asked.missing
     true = PAIRS.get(spelling, PAIRS[TRUTH])[0]
-    total = found.total + sum(times for word, times in found.words.items() if word.strip(BLANKS).lower() == true)
+    total = found.total + sum(times for word, times in found.words.items() if word.lower() == true)
     mean = total / max(1, found.numbers + found.words.total())
     if missing is not None and not math.isfinite(mean):
         raise DataError(

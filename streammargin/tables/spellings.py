@@ -37,7 +37,6 @@ UNITS = {
 PAIRS = {"true/false": ("true", "false"), "yes/no": ("yes", "no"), "y/n": ("y", "n"), "t/f": ("t", "f"),
          "on/off": ("on", "off")}  # fmt: skip
 TRUTH = "true/false"  # that numbers have without being told
-BLANKS = " \t"  # that may be around a number or a date
 
 _BLANK = "[ \u00a0\u2007\u2009\u202f]"
 _MINUS = "[-\u2212\u2013]"
@@ -104,13 +103,12 @@ def readings(fitting: Collection[str], decimal: str | None) -> list[str]:
 
 def pair_of(words: Collection[str]) -> str:
     """The pair of words, as yes/no, that these are; "" for others."""
-    found = {word.strip(BLANKS).lower() for word in words}
+    found = {word.lower() for word in words}
     return next((name for name, pair in PAIRS.items() if found <= set(pair)), "")
 
 
 def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
     """Different words (m,) as numbers float64; NaN for those that do not fit the spelling."""
-    words = pc.utf8_trim(words, BLANKS)
     if spelling in PAIRS:
         places = pc.index_in(pc.utf8_lower(words), value_set=pa.array(PAIRS[spelling], words.type)).fill_null(2)
         return np.array([1.0, 0.0, np.nan])[places.to_numpy(zero_copy_only=False)]
@@ -145,7 +143,6 @@ def _compiled(form: str) -> re.Pattern[str]:
 
 def of_word(word: str, forms: frozenset[str] = ALL) -> frozenset[str]:
     """Those of these forms that fit a word; none if it is no number and no date."""
-    word = word.strip(BLANKS)
     if len(word) > LONGEST or not re.search("[0-9]", word):
         return frozenset()
     tried = [*HELPERS, *MARKS]
@@ -177,7 +174,7 @@ def fits(words: pa.Array, form: str) -> np.ndarray:
 
 
 def _match(words: pa.Array, pattern: str) -> np.ndarray:
-    return np.asarray(pc.match_substring_regex(pc.utf8_trim(words, BLANKS), pattern).to_numpy(zero_copy_only=False))
+    return np.asarray(pc.match_substring_regex(words, pattern).to_numpy(zero_copy_only=False))
 
 
 def of_kind(words: pa.Array, kind: str) -> np.ndarray:
@@ -199,7 +196,7 @@ def read(column: pa.Array, spelling: str) -> tuple[pa.Array, int]:
     """(words as numbers or dates, the first row whose word does not fit the spelling, or -1). column: a dictionary."""
     words = column.dictionary.cast(pa.string())
     if spelling in dates.PATTERNS:
-        values = dates.parsed(pc.utf8_trim(words, BLANKS), spelling)
+        values = dates.parsed(words, spelling)
     else:
         values = pa.array(numbers_in(words, spelling), pa.float64(), from_pandas=True)
     found = values.take(column.indices)

@@ -16,7 +16,7 @@ from streammargin.matching import EXACT, is_plain
 from streammargin.tables.dates import Dates, like_dates
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader
-from streammargin.tables.spellings import ALL, BLANKS, HELPERS, WHOLE, fits, fitting, read
+from streammargin.tables.spellings import ALL, HELPERS, WHOLE, fits, fitting, read
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
 from streammargin.wording import how_far, joined, short, shown
@@ -117,13 +117,6 @@ def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
         rows = places[codes_of(codes)]
         texts, codes = texts.filter(pa.array(~missing)), pa.array(rows, pa.int32(), mask=rows < 0)
     return pa.DictionaryArray.from_arrays(codes, texts)
-
-
-def bare_numbers(column: pa.Array) -> pa.Array:
-    """Words, as of `coded`, whose numbers have no blanks around them."""
-    bare = [word.strip(BLANKS) for word in column.dictionary.to_pylist()]
-    words = [each if is_number(each) else word for each, word in zip(bare, column.dictionary.to_pylist(), strict=True)]
-    return pa.DictionaryArray.from_arrays(column.indices, pa.array(words, column.dictionary.type))
 
 
 def codes_of(codes: pa.Array) -> np.ndarray:
@@ -265,7 +258,7 @@ def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
 
     row: of the first label.
     """
-    different = bare_numbers(labels).dictionary
+    different = labels.dictionary
     with contextlib.suppress(pa.ArrowInvalid):
         if np.all(np.abs(numbers_of(different)) < EXACT):  # not NaN
             return

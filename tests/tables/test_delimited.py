@@ -3,15 +3,12 @@
 import csv
 import io
 
-import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.numpy_model import NumpyModel
 from streammargin.tables.open import open_table
 from streammargin.tables.textfile import Text
 
@@ -91,39 +88,3 @@ def test_quotes_beside_another_separator_are_no_fault_of_the_comma(tmp_path):
     path.write_text("a,b\n1,p\n" * 9 + '1,"p\n' + "1,p\n" * 9)
     with pytest.raises(DataError, match="line 19 or later: unexpected end of data; is a quote missing"):
         list(open_table(str(path)).batches(["a"], frozenset()))
-
-
-def test_a_text_keeps_its_blanks_as_pandas_reads_it(tmp_path, caplog):
-    """A model of a CSV scores frames and rows of NumPy as the file; a warning names words alike but for blanks."""
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"x": rng.normal(size=300).round(3), "plan": rng.choice(["pro", "pro ", " basic"], 300),
-                          "paid": rng.choice(["yes", "no", "yes "], 300)})  # fmt: skip
-    table["y"] = np.where(table.x + 2 * (table.plan == "pro") > 0, " up", "down ")
-    path, new = str(tmp_path / "t.csv"), str(tmp_path / "new.csv")
-    table.to_csv(path, index=False)
-    table.drop(columns="y").to_csv(new, index=False)
-    model = sm.train(path, y="y").model
-    assert "column plan: 'pro' and 'pro ' count as two categories" in caplog.text
-    plan, paid = model.schema.columns[1:]
-    assert plan.words == (" basic", "pro", "pro ") and paid.spelling == "yes/no"
-    assert model.classes_.tolist() == [" up", "down "]
-    frame = pd.read_csv(new)
-    expected = model.predict(new)
-    assert (model.predict(frame) == expected).all() and len(set(expected)) == 2
-    assert (model.to_sklearn().predict(frame) == expected).all()
-    model.save(str(tmp_path / "m.npz"))
-    assert (NumpyModel(tmp_path / "m.npz").predict(frame) == expected).all()
-
-
-def test_numbers_dates_and_gaps_have_no_blanks(tmp_path, caplog):
-    path = tmp_path / "t.csv"
-    rows = [f" {k} ; {k},5 ; 12 % ; 2024-01-{1 + k % 28:02} ; {'NA' if k == 3 else 'a'} ; {k % 2}" for k in range(60)]
-    path.write_text("n;m;s;d;w;y\n" + "\n".join(rows))
-    model = sm.train(str(path), y="y", dates=True, missing="zero", decimal="comma").model
-    assert [column.kind for column in model.schema.columns] == ["number"] * 3 + ["date", "category"]
-    assert model.schema.columns[4].words == (" a ",) and model.classes_.tolist() == [0, 1]
-    frame = pd.DataFrame({"y": ["no", "no "] * 20, "x": range(40)})
-    with pytest.raises(DataError, match="labels"):
-        sm.train(frame.assign(y="no"), y="y")
-    sm.train(frame, y="y")
-    assert "the labels 'no' and 'no ' are two classes" in caplog.text

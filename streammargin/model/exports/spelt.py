@@ -38,7 +38,7 @@ def read(column: Column, parts: Parts) -> list[Any]:
     _of_pandas(column, parts)
     if column.spelling in PAIRS:
         yes, no = PAIRS[column.spelling]
-        return [_called("replace", {rf"^\s*(?i:{yes})\s*$": "1", rf"^\s*(?i:{no})\s*$": "0"}, regex=True)]
+        return [_called("replace", {f"^(?i:{yes})$": "1", f"^(?i:{no})$": "0"}, regex=True)]
     mark, _, unit = column.spelling.partition(" ")
     changes = [(UNITS[unit], "")] if unit else []
     changes += [(r"[ \u00a0\u2007\u2009\u202f'’" + (".]" if mark == COMMA else ",]"), ""), ("[\u2212\u2013]", "-")]

@@ -25,8 +25,6 @@ from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader, Room
-from streammargin.tables.spellings import BLANKS
-from streammargin.tables.tally import bare_numbers, coded
 from streammargin.wording import note, one_line, short, shown, warn
 
 EACH = 120  # bytes of a name in memory, beside its text
@@ -214,8 +212,7 @@ class Entries:
         names = self.names = self._chosen(reader)
         for batch in reader.batches(names, frozenset(names[:2])):
             values = self._numbers(batch.column(2), first) if self.wanted else None
-            rows, columns = (batch.column(k) if reader.typed else _bare(batch.column(k)) for k in (0, 1))
-            yield Part(self._filled(rows, first), self._filled(columns, first), values)
+            yield Part(self._filled(batch.column(0), first), self._filled(batch.column(1), first), values)
             first += batch.num_rows
 
     def _chosen(self, reader: Reader) -> list[str]:
@@ -325,12 +322,6 @@ class Entries:
 
     def _place(self, entry: int) -> str:
         return f"entry {entry}" if self.reader is None else self.reader.place(entry)
-
-
-def _bare(names: pa.Array) -> pa.Array:
-    """Text of names; numbers have no blanks around them."""
-    padded = not pc.utf8_trim(names, BLANKS).equals(names)
-    return bare_numbers(coded(names)).dictionary_decode() if padded else names
 
 
 def _paths(data: Any) -> list[str]:

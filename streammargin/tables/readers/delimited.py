@@ -17,12 +17,12 @@ from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import writes
 from streammargin.tables.readers.base import Reader, Room
-from streammargin.tables.spellings import BLANKS
 from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
 from streammargin.wording import counted, short, shown
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
+BLANKS = " \t"
 PADDED, LOOKED_AT = re.compile("0[0-9]+"), 1 << 16  # a number of a code; bytes of the first rows
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
@@ -102,7 +102,7 @@ class Delimited(Reader):
                     self._check_fields(table, columns)
                 for batch in table.combine_chunks().to_batches():
                     arrays = [
-                        _words(column, plain and blank, name not in words)
+                        _words(column, plain, name not in words)
                         for name, column in zip(columns, batch.columns, strict=True)
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -241,16 +241,14 @@ def _long_fields() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _words(column: pa.Array, padded: bool, guessed: bool) -> pa.Array:
-    """A column whose gaps have no blanks around them; numbers if a guess of the type missed that all are.
+def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
+    """A column without blanks at the ends of its words; numbers if a guess of the type missed that all are.
 
-    padded: whether there may be blanks; guessed: whether the column may hold numbers.
+    trimmed: whether blanks are to be taken off; guessed: whether the column may hold numbers.
     """
     if not pa.types.is_string(column.type):
         return column
-    if padded:
-        bare = pc.utf8_trim(column, BLANKS)
-        column = pc.if_else(pc.is_in(bare, value_set=pa.array(GAPS)), bare, column)
+    column = pc.utf8_trim(column, BLANKS) if trimmed else column
     if not guessed:
         return column
     known = pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column)
@@ -270,11 +268,9 @@ def _number(words: pa.Array) -> pa.Array | None:
 
 
 def _split(text: str, separator: str) -> Iterator[list[str]]:
-    """The fields of each row, without blanks around quotes and around gaps. Raises csv.Error."""
+    """The fields of each row, without blanks around them unless these are in quotes. Raises csv.Error."""
     blanks, mark = BLANKS.replace(separator, ""), re.escape(separator)
-    field = re.compile(
-        rf'(?:[{blanks}]*"([^"]*(?:""[^"]*)*)"[{blanks}]*|([{blanks}]*(?:[^"{blanks}{mark}\n][^{mark}\n]*)?))({mark}|\n)'
-    )
+    field = re.compile(rf'[{blanks}]*(?:"([^"]*(?:""[^"]*)*)"[{blanks}]*|((?:[^"{mark}\n][^{mark}\n]*)?))({mark}|\n)')
     row: list[str] = []
     place = 0
     while place < len(text):
@@ -282,8 +278,7 @@ def _split(text: str, separator: str) -> Iterator[list[str]]:
         if found is None:
             raise csv.Error(f"{separator!r} expected after a quote")
         place = found.end()
-        bare = (found[2] or "").strip(BLANKS)
-        row.append(found[1].replace('""', '"') if found[1] is not None else bare if bare in GAPS else found[2])
+        row.append(found[2].strip(BLANKS) if found[1] is None else found[1].replace('""', '"'))
         if found[3] == "\n":
             if row != [""]:
                 yield row

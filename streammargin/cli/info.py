@@ -18,7 +18,7 @@ from streammargin.kinds import Whole
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
-from streammargin.wording import counted, in_shell, printable, shortened, shown
+from streammargin.wording import counted, in_shell, printable, shortened
 
 NAMED = 5  # names
 NAMES, TOP, OVERALL, TABLE = "feature_names", "top_features", "top_columns", "table"  # facts
@@ -251,7 +251,7 @@ def _held_by(column: Column) -> str:
         return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
     if column.kind == CATEGORY:
         words = counted(len(column.words), "category")
-        each = [shown(word) if "," in word else word for word in column.words]
+        each = [f'"{word}"' if "," in word else word for word in column.words]
         return f"{words} ({shortened(each)})" + (f", all others are {OTHER}" if column.other else "")
     if column.kind == DATE:
         since = f", days since {column.first}" if column.first else ""

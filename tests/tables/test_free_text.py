@@ -26,6 +26,6 @@ def test_info_tells_names_with_commas_apart_and_what_a_spelling_means():
     columns = (Column("plan", "category", ("Family, yearly", "pro")), Column("spent", "number", spelling="point €"),
                Column("paid", "number", spelling="yes/no"), Column("rate", "number", spelling="comma"))  # fmt: skip
     assert [line.strip() for line in table_lines(Schema(columns, (), "float32", True))][1:] == [
-        "plan: 2 categories ('Family, yearly', pro)", "spent: numbers (decimal point, in €)", "paid: numbers (yes/no)",
+        'plan: 2 categories ("Family, yearly", pro)', "spent: numbers (decimal point, in €)", "paid: numbers (yes/no)",
         "rate: numbers (decimal comma)",
     ]  # fmt: skip

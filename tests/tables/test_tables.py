@@ -558,7 +558,7 @@ def test_info_says_in_words_how_a_model_reads_a_table(tmp_path, capsys):
     assert [line[13:] for line in table] == [
         "6 columns, labels in income, read as float32:",
         f"  age: numbers; {fills[0]:.6g} if missing, with a column of its own",
-        "  city: 3 categories ('Bern, old town', Oslo, Rome); zeros if missing, with a column of its own",
+        '  city: 3 categories ("Bern, old town", Oslo, Rome); zeros if missing, with a column of its own',
         f"  member: numbers; {fills[2]:.6g} if missing",
         f"  hours: numbers; {fills[3]:.6g} if missing",
         "  review: text, sequences of up to 2 words",

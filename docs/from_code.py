@@ -185,7 +185,7 @@ MODELS = {  # by the traits of an array of a model file: in which models it is
 }  # fmt: skip
 
 
-def _array(line: saved_fields.Array) -> list[str]:
+def _array(line: saved_fields.SavedArray) -> list[str]:
     """An array of a model file: its name, which models have it, type, shape, and what else holds."""
     parts = [part.split() for part in line.shape.split("|")]
     shape = " or ".join(f"({', '.join(part)}{',' * (len(part) == 1)})" for part in parts)

@@ -38,7 +38,7 @@ import streammargin as sm
 import streammargin.compiled
 from streammargin.compiled.cache import SOURCES
 from streammargin.compiled.inventory import kernels
-from streammargin.compiled.jit import Kernel
+from streammargin.compiled.jit import CompiledKernel
 from streammargin.compiled.samples import samples
 from streammargin.compiled.shipped import name_of, place
 from streammargin.driver import plan
@@ -201,7 +201,7 @@ def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int
     return done, refused
 
 
-def called(all_kernels: list[Kernel]) -> set[Kernel]:
+def called(all_kernels: list[CompiledKernel]) -> set[CompiledKernel]:
     """The kernels that other kernels call."""
 
     def names(code: CodeType) -> Iterator[str]:
@@ -212,7 +212,7 @@ def called(all_kernels: list[Kernel]) -> set[Kernel]:
 
     functions = [kernel.py_func for kernel in all_kernels]
     found = [function.__globals__.get(name) for function in functions for name in names(function.__code__)]
-    return {one for one in found if isinstance(one, Kernel)}
+    return {one for one in found if isinstance(one, CompiledKernel)}
 
 
 def export(folder: Path) -> list[str]:

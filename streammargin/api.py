@@ -20,7 +20,7 @@ from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
-from streammargin.training.rows import ROWS, Given, is_spooled, train_rows
+from streammargin.training.rows import ROWS, DataKind, is_spooled, train_rows
 from streammargin.training.stream import train_stream
 from streammargin.transforms import Transform
 from streammargin.wording import shown, warn
@@ -181,7 +181,7 @@ def complete(
 
 def _called(
     data: object, options: Options, listeners: object, verbose: bool, should_stop: Callable[[], str | None] | None,
-    given: Given | None = None,
+    given: DataKind | None = None,
 ) -> TrainResult:  # fmt: skip
     """`train_by`, once the functions that were given are checked."""
     if should_stop is not None and not callable(should_stop):
@@ -192,7 +192,7 @@ def _called(
 
 def train_by(
     data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None,
-    elsewhere: Elsewhere | None = None, given: Given | None = None,
+    elsewhere: Elsewhere | None = None, given: DataKind | None = None,
 ) -> TrainResult:  # fmt: skip
     """`train` with its options as one object; elsewhere: who holds the rows of a reader; given: what data are.
 

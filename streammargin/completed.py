@@ -34,7 +34,7 @@ def is_completion(path: str) -> bool:
         return False
 
 
-class Loss:
+class CompletedLoss:
     """The loss of a word: terms whose slopes rise by `width` at their kinks, or half a square.
 
     ValueError for a word without a formula here. levels, at: of a hinge, else (0,).
@@ -98,7 +98,7 @@ def trace_norm(left: np.ndarray, right: np.ndarray) -> float:
 class Dual:
     """The bound: duals of entries in the order of the longer side of the matrix, whose places there are `lines`."""
 
-    def __init__(self, loss: Loss, cost: float, proof: tuple[np.ndarray, np.ndarray], short: int) -> None:
+    def __init__(self, loss: CompletedLoss, cost: float, proof: tuple[np.ndarray, np.ndarray], short: int) -> None:
         self.loss, self.cost, self.gram = loss, cost, np.zeros((short, short))
         order = np.argsort(proof[0])
         self.known, self.duals = proof[0][order], proof[1][order]
@@ -156,13 +156,13 @@ def largest(gram: np.ndarray, rounding: float) -> float:
     return float(np.trace(gram)) * (1.0 + rounding)
 
 
-class Sums:
+class RatingSums:
     """Sums over ratings, at the factors of a model."""
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         from streammargin.tables.ratings.entries import Names
 
-        self.loss, self.levels = Loss(header["loss"]), header["levels"]
+        self.loss, self.levels = CompletedLoss(header["loss"]), header["levels"]
         self.left, self.right = arrays["left"], arrays["right"]
         texts = (arrays[name].tobytes().decode().split("\0") for name in ("row_names", "column_names"))
         self.names = Names("row", next(texts)), Names("column", next(texts))
@@ -224,7 +224,7 @@ def verify_ratings(
         if "proof.places" not in arrays:
             raise UsageError(f"{model} has no duals, as they took too much memory; give its training more `memory`")
         like = header.get("names") or ()
-        sums, proof = Sums(header, arrays), (arrays["proof.places"], arrays["proof.duals"])
+        sums, proof = RatingSums(header, arrays), (arrays["proof.places"], arrays["proof.duals"])
         entries = Entries(data, columns, y, memory, like=like)
         bound, blur = sums.add_sorted(entries, header["C"], proof, memory).bound()
         norm, losses = trace_norm(sums.left, sums.right), math.fsum(sums.losses)
@@ -243,7 +243,7 @@ def verify_ratings(
         if valid is not None:
             if known["valid_error"] is None:
                 raise UsageError(f"{model} was trained without held-out ratings; leave `valid` out")
-            held_out = Sums(header, arrays)
+            held_out = RatingSums(header, arrays)
             for pairs, values in Entries(valid, columns, y, memory, like=like).places(held_out.names):
                 held_out.add(pairs[:, 0], pairs[:, 1], values)
             found = math.sqrt(held_out.squares / max(1, held_out.count))

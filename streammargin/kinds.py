@@ -48,27 +48,27 @@ class Name(Kind):
 
 
 @dataclass(frozen=True)
-class Read(Name):
+class InputName(Name):
     """The name of an input; `table.read_by` finds these, so that no output can overwrite an input file."""
 
 
 @dataclass(frozen=True)
-class Dataset(Read):
+class Dataset(InputName):
     """A dataset or group in the files of rows."""
 
 
 @dataclass(frozen=True)
-class Rows(Read):
+class RowsFile(InputName):
     """A file of rows."""
 
 
 @dataclass(frozen=True)
-class Saved(Read):
+class SavedModel(InputName):
     """A model file; in Python also a model."""
 
 
 @dataclass(frozen=True)
-class Column(Read):
+class ColumnName(InputName):
     """A dataset NAME beside the rows, FILE:NAME or FILE.npy; any_file: a FILE of another name as well."""
 
     any_file: bool = False
@@ -85,7 +85,7 @@ class Column(Read):
 
 
 @dataclass(frozen=True)
-class Folder(Name):
+class FolderPath(Name):
     """The path of a directory."""
 
     def check(self, what: str, value: object) -> str:
@@ -121,7 +121,7 @@ class Word(Kind):
 
 
 @dataclass(frozen=True)
-class Given(Word):
+class Switch(Word):
     """Given alone, True in Python, or one of a few words."""
 
     alone = True
@@ -166,7 +166,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class NumberOrColumn(Column):
+class NumberOrColumn(ColumnName):
     """A number for all rows, or a column with one for each; in Python an array (n,) too, whose values are not checked.
 
     A text that Python reads as a number is one.
@@ -264,7 +264,7 @@ class YesNo(Kind):
 
 
 @dataclass(frozen=True)
-class Size(Kind):
+class ByteSize(Kind):
     """Bytes, as a number or as text like 512M; stored as given."""
 
     metavar: str = "SIZE"
@@ -275,7 +275,7 @@ class Size(Kind):
 
 
 @dataclass(frozen=True)
-class Labels(Kind):
+class LabelList(Kind):
     """Several labels."""
 
     metavar: str = "A,B,..."
@@ -298,7 +298,7 @@ class Labels(Kind):
         return labels
 
 
-class Names(Kind):
+class ColumnNames(Kind):
     """Names of columns of a table; a column without a name is the empty one."""
 
     metavar: str = "NAME,..."
@@ -313,7 +313,7 @@ class Names(Kind):
         return names
 
 
-class Mask(Column):
+class Mask(ColumnName):
     """The rows with a value in a column beside them, COLUMN=VALUE; the column is named as any other."""
 
     def column(self, value: str) -> str:
@@ -342,7 +342,7 @@ class Texts(Kind):
 
 
 @dataclass(frozen=True)
-class Factors(Kind):
+class ClassFactors(Kind):
     """A factor for each of some labels, or the word balanced."""
 
     metavar: str = "balanced|LABEL=W,..."

@@ -56,7 +56,7 @@ def as_array(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if sp.issparse(X) else X)
 
 
-class Rows:
+class MachineRows:
     """Rows as stored, scaled as those of the training were."""
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
@@ -69,7 +69,7 @@ class Rows:
         return sp.csr_array(X) if sp.issparse(X) else X
 
 
-class MappedRows(Rows):
+class MappedRows(MachineRows):
     """Rows as stored become those of a map, to the bits of the training."""
 
     def __init__(self, arrays: dict[str, np.ndarray], fitted: Any) -> None:
@@ -107,7 +107,7 @@ class Values:
         self.penalties += 0.5 * np.sum(scores[self.support[here] - first] * self.coef[:, here].T, axis=0)
 
 
-class Expansion(Rows):
+class SavedExpansion(MachineRows):
     """sum_j coef_j K(x, z_j) of a saved model, for rows as stored; known: the kernel of a user's word."""
 
     def __init__(self, arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> None:
@@ -165,7 +165,7 @@ class Expansion(Rows):
 
 
 def margins(
-    machine: Expansion | Values, joint: bool, smallest: np.ndarray
+    machine: SavedExpansion | Values, joint: bool, smallest: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(margins (K,) of rows whose smallest scores are these, bounds on their rounding, whether it hides them).
 
@@ -185,11 +185,11 @@ def margins(
     return found, np.where(smallest < 0.0, -np.inf, blur), np.where(smallest < 0.0, squares <= error, sure <= 0.0)
 
 
-def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> Expansion | Values | None:
+def machine_of(arrays: dict[str, np.ndarray], known: Callable[[str], Any]) -> SavedExpansion | Values | None:
     """The kernel machine of a model file; None for another model. known: see `Expansion`."""
     if "dual_coef" not in arrays:
         return None
-    return Values(arrays) if str(arrays["kernel"]).startswith("precomputed") else Expansion(arrays, known)
+    return Values(arrays) if str(arrays["kernel"]).startswith("precomputed") else SavedExpansion(arrays, known)
 
 
 def mapped_of(arrays: dict[str, np.ndarray], fitted_of: Callable[[Any], Any]) -> MappedRows | None:

@@ -40,7 +40,7 @@ class NumpyModel:
         self.classes_: np.ndarray = texts_of(arrays["classes"])
         self.outputs: list[str] | None = self.header.get("outputs")
         self._features = int(arrays["features"]) if "features" in arrays else self.coef_.shape[1]
-        self._arrays, self._steps = arrays, Steps(arrays)
+        self._arrays, self._steps = arrays, RowSteps(arrays)
         names = texts_of(arrays["feature_names"].view("S1")) if "feature_names" in arrays else ()
         plain = {"columns": [{"name": name} for name in names], "dtype": "float64", "named": True}
         self._table: dict[str, Any] = self.header.get("table") or plain
@@ -109,7 +109,7 @@ def refuse(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
         (header.get("tasks"), "each of its tasks has weights of its own"),
         (texts, f"scikit-learn hashes the free text of its column {''.join(texts[:1])}"),
         (map and not map.startswith("rff:"), f"its map {map} is not rff"),
-        (step := Steps(arrays).theirs, f"its step {step} is not built in"),
+        (step := RowSteps(arrays).theirs, f"its step {step} is not built in"),
     ):
         if bad:
             raise ValueError(f"this model needs more than NumPy: {why}; use streammargin.load_model")
@@ -145,7 +145,7 @@ STEPS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their ro
 }  # fmt: skip
 
 
-class Steps:
+class RowSteps:
     """The steps that rows of a model file take, if there are any. theirs: one that is not built in."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -27,7 +27,7 @@ from streammargin.tables.table import Table, apart, matched, places_of
 
 
 @dataclass(frozen=True)
-class Rows:
+class RespooledRows:
     """The rows of the data of a model, by the header of its file.
 
     names: the options of `verify` that name columns. memory: bytes for reading. folder: where spools stay; None: they
@@ -50,7 +50,7 @@ class Rows:
         source = self.stack.enter_context(spooled(made, self.folder, suffix, read=[self.model, *data]))
         return source.source.files()[0]
 
-    def held_out(self) -> Rows:
+    def held_out(self) -> RespooledRows:
         """The same of held-out rows: without weights, and without labels in another file, which are of the others."""
         y = self.names["y"]
         inside = y is None or lie_inside(y)

@@ -14,7 +14,7 @@ import numpy as np
 from streammargin import saved_fields
 from streammargin.files import check_arrays, check_input
 from streammargin.matching import text_fault
-from streammargin.saved_fields import CALLED, Array, Entry
+from streammargin.saved_fields import CALLED, HeaderEntry, SavedArray
 from streammargin.wording import shown
 
 LINEAR = "linear"  # the kind of a file that names none
@@ -153,7 +153,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], traits: set[str], sizes: dic
             _check_line(line, arrays, sizes)
 
 
-def _check_line(line: Array, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
+def _check_line(line: SavedArray, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> None:
     """Check the arrays that this line of the table is of. `sizes` gains those that they decide."""
     free = line.name.endswith("*")
     names = [name for name in arrays if name.startswith(line.name[:-1])] if free else [line.name]
@@ -168,7 +168,7 @@ def _check_line(line: Array, arrays: Mapping[str, np.ndarray], sizes: dict[str, 
                 raise ValueError(f"its array {name} {wrong}")
 
 
-def _form(line: Array, array: np.ndarray, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> str | None:
+def _form(line: SavedArray, array: np.ndarray, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> str | None:
     """What is wrong with the type and the shape of an array."""
     text = array.dtype.kind == "U" and array.dtype.itemsize > 0
     if (line.types and ("U" if text else array.dtype.str[1:]) not in line.types) or not array.dtype.isnative:
@@ -200,7 +200,9 @@ def _size(term: str, sizes: Mapping[str, int]) -> float:
     return math.prod(numbers) if "*" in term else sum(numbers)
 
 
-def _content(line: Array, array: np.ndarray, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]) -> str | None:
+def _content(
+    line: SavedArray, array: np.ndarray, arrays: Mapping[str, np.ndarray], sizes: dict[str, int]
+) -> str | None:
     """What is wrong with the content of an array of the right type and shape."""
     kind = array.dtype.kind
     if kind == "U":
@@ -231,7 +233,7 @@ def _content(line: Array, array: np.ndarray, arrays: Mapping[str, np.ndarray], s
     return None
 
 
-def _names(line: Array, array: np.ndarray, sizes: dict[str, int]) -> str | None:
+def _names(line: SavedArray, array: np.ndarray, sizes: dict[str, int]) -> str | None:
     """What is wrong with names as bytes."""
     count = array.size - np.count_nonzero(array) + 1
     if count != sizes.setdefault(line.names, int(count)):
@@ -239,7 +241,7 @@ def _names(line: Array, array: np.ndarray, sizes: dict[str, int]) -> str | None:
     return "has a name twice" if line.unequal and len(set(array.tobytes().split(b"\0"))) < count else None
 
 
-def _text(line: Array, array: np.ndarray) -> str | None:
+def _text(line: SavedArray, array: np.ndarray) -> str | None:
     """What is wrong with an array of text."""
     if text_fault(array.reshape(-1)) >= 0:
         return "is not valid text"
@@ -248,7 +250,7 @@ def _text(line: Array, array: np.ndarray) -> str | None:
     return "has a value twice" if line.unequal and len(set(array.tolist())) != array.size else None
 
 
-def _found(line: Entry, header: Mapping[str, Any], traits: set[str]) -> Iterator[Any]:
+def _found(line: HeaderEntry, header: Mapping[str, Any], traits: set[str]) -> Iterator[Any]:
     """The values that are at the path of this line. ValueError if one is needed and is not there."""
     values: list[Any] = [header]
     for name in line.path.split("."):
@@ -264,7 +266,7 @@ def _found(line: Entry, header: Mapping[str, Any], traits: set[str]) -> Iterator
     yield from values
 
 
-def _check_entry(line: Entry, value: Any) -> None:
+def _check_entry(line: HeaderEntry, value: Any) -> None:
     """ValueError if an entry may not be that."""
     fits = any(IS[name](value) for name in line.types.split())
     if fits and line.words:

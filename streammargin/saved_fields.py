@@ -24,7 +24,7 @@ CALLED = {FLOAT: "floats", WHOLE: "whole numbers", REAL: "real numbers", TEXT: "
           LABEL: "labels"}  # fmt: skip
 
 
-class Array(NamedTuple):
+class SavedArray(NamedTuple):
     """An array of the models that have the trait `of`, or one of these.
 
     shape: sizes by letter, which the first array with it decides, or d+1, i*j, D/2 rounded up, ? (any); * is any shape.
@@ -55,70 +55,70 @@ class Array(NamedTuple):
     ascends: bool = False
 
 
-def _sparse(of: str, data: str, indices: str, indptr: str, rows: str) -> tuple[Array, ...]:
+def _sparse(of: str, data: str, indices: str, indptr: str, rows: str) -> tuple[SavedArray, ...]:
     """The arrays of sparse rows of d columns."""
     return (
-        Array(data, of, FLOAT, "z"),
-        Array(indptr, of, WHOLE, f"{rows}+1", ends="z"),
-        Array(indices, of, WHOLE, "z", low=0, below="d", rows=indptr),
+        SavedArray(data, of, FLOAT, "z"),
+        SavedArray(indptr, of, WHOLE, f"{rows}+1", ends="z"),
+        SavedArray(indices, of, WHOLE, "z", low=0, below="d", rows=indptr),
     )
 
 
 # K scores of a row of d columns; k classes, and c caps of them, or of numbers 1; m support rows of n of the training;
 # D columns of a mapped row; a matrix of i rows and j columns, of rank r
 ARRAYS = (
-    Array("classes", "listed", LABEL, "k", unequal=True),
-    Array("classes", "packed", PACKED, "?", names="k", unequal=True),  # long text
-    Array("classes", "ratings", LABEL, "0"),
-    Array("features", "before", WHOLE, "", low=1, below="4294967296", size="d"),
-    Array("centers", "before", FLOAT, "d|0"),
-    Array("factors", "before", FLOAT, like="centers", low=0),
-    Array("intercept", "weights machine", REAL, "K"),
-    Array("coef", "linear", REAL, "K d"),
-    Array("means", "linear", FLOAT, "d", needed=False),
-    Array("deviations", "linear", FLOAT, like="means", low=0),
-    Array("coef", "mapped", REAL, "K D"),
-    Array("map", "mapped", TEXT),
-    Array("dtype", "mapped", TEXT, words=("float32", "float64")),
-    Array("map.directions", "rff", FLOAT, "d D/2"),
-    Array("map.projection", "nystroem", FLOAT, "D D"),
-    Array("map.landmarks", "nystroem_dense", FLOAT, "D d"),
+    SavedArray("classes", "listed", LABEL, "k", unequal=True),
+    SavedArray("classes", "packed", PACKED, "?", names="k", unequal=True),  # long text
+    SavedArray("classes", "ratings", LABEL, "0"),
+    SavedArray("features", "before", WHOLE, "", low=1, below="4294967296", size="d"),
+    SavedArray("centers", "before", FLOAT, "d|0"),
+    SavedArray("factors", "before", FLOAT, like="centers", low=0),
+    SavedArray("intercept", "weights machine", REAL, "K"),
+    SavedArray("coef", "linear", REAL, "K d"),
+    SavedArray("means", "linear", FLOAT, "d", needed=False),
+    SavedArray("deviations", "linear", FLOAT, like="means", low=0),
+    SavedArray("coef", "mapped", REAL, "K D"),
+    SavedArray("map", "mapped", TEXT),
+    SavedArray("dtype", "mapped", TEXT, words=("float32", "float64")),
+    SavedArray("map.directions", "rff", FLOAT, "d D/2"),
+    SavedArray("map.projection", "nystroem", FLOAT, "D D"),
+    SavedArray("map.landmarks", "nystroem_dense", FLOAT, "D d"),
     *_sparse("nystroem_sparse", "map.landmarks.data", "map.landmarks.indices", "map.landmarks.indptr", "D"),
-    Array("map.landmarks.shape", "nystroem_sparse", WHOLE, "2", equals="D d"),
-    Array("map.*", "mapped", ANY, "*", needed=False),  # of anybody's map, which knows its shapes
-    Array("kernel", "machine", TEXT),
-    Array("dual_coef", "machine", FLOAT, "K m"),
-    Array("support", "dense sparse", WHOLE, "m", low=0, below="n"),
-    Array("support", "precomputed", WHOLE, "m", low=0, below="d"),
-    Array("values", "dense", FLOAT, "m d"),
-    Array("values", "precomputed", FLOAT, "m 0"),
-    Array("indices", "dense precomputed", WHOLE, "0"),
-    Array("indptr", "dense precomputed", WHOLE, "0"),
+    SavedArray("map.landmarks.shape", "nystroem_sparse", WHOLE, "2", equals="D d"),
+    SavedArray("map.*", "mapped", ANY, "*", needed=False),  # of anybody's map, which knows its shapes
+    SavedArray("kernel", "machine", TEXT),
+    SavedArray("dual_coef", "machine", FLOAT, "K m"),
+    SavedArray("support", "dense sparse", WHOLE, "m", low=0, below="n"),
+    SavedArray("support", "precomputed", WHOLE, "m", low=0, below="d"),
+    SavedArray("values", "dense", FLOAT, "m d"),
+    SavedArray("values", "precomputed", FLOAT, "m 0"),
+    SavedArray("indices", "dense precomputed", WHOLE, "0"),
+    SavedArray("indptr", "dense precomputed", WHOLE, "0"),
     *_sparse("sparse", "values", "indices", "indptr", "m"),
-    Array("left", "factors", FLOAT, "i r"),
-    Array("right", "factors", FLOAT, "j r"),
-    Array("proof.places", "factors", WHOLE, "e", needed=False, low=0, below="i*j"),
-    Array("proof.duals", "factors", FLOAT, like="proof.places"),
-    Array("row_names", "ratings", BYTES, "?", names="i"),
-    Array("column_names", "ratings", BYTES, "?", names="j"),
-    Array("transform", "rows", TEXT, "t", needed=False),
-    Array("transform.dtypes", "rows", TEXT, like="transform"),
-    Array("transform.*", "rows", ANY, "*", needed=False),  # of steps, which know their shapes
-    Array("feature_names", "rows", BYTES, "?", needed=False, names="d"),
-    Array("caps", "together", FLOAT, "c", needed=False, low=0, inf=True),
-    Array("caps", "each", FLOAT, "K c", needed=False, low=0, inf=True),
-    Array("center", "rows", FLOAT, "d", needed=False),
-    Array("factor", "rows", FLOAT, like="center", low=0),
-    Array("groups", "rows", WHOLE, "d", needed=False),
-    Array("calibration.counts", "calibrated", WHOLE, "K 2 4096", low=0),
-    Array("calibration.scale", "calibrated", FLOAT, "K 2"),
-    Array("calibration.sigmoid", "sigmoid", FLOAT, "K 2"),
-    Array("calibration.scores", "isotonic", FLOAT, "q", ascends=True),
-    Array("calibration.probabilities", "isotonic", FLOAT, "K q", low=0, most=1),
+    SavedArray("left", "factors", FLOAT, "i r"),
+    SavedArray("right", "factors", FLOAT, "j r"),
+    SavedArray("proof.places", "factors", WHOLE, "e", needed=False, low=0, below="i*j"),
+    SavedArray("proof.duals", "factors", FLOAT, like="proof.places"),
+    SavedArray("row_names", "ratings", BYTES, "?", names="i"),
+    SavedArray("column_names", "ratings", BYTES, "?", names="j"),
+    SavedArray("transform", "rows", TEXT, "t", needed=False),
+    SavedArray("transform.dtypes", "rows", TEXT, like="transform"),
+    SavedArray("transform.*", "rows", ANY, "*", needed=False),  # of steps, which know their shapes
+    SavedArray("feature_names", "rows", BYTES, "?", needed=False, names="d"),
+    SavedArray("caps", "together", FLOAT, "c", needed=False, low=0, inf=True),
+    SavedArray("caps", "each", FLOAT, "K c", needed=False, low=0, inf=True),
+    SavedArray("center", "rows", FLOAT, "d", needed=False),
+    SavedArray("factor", "rows", FLOAT, like="center", low=0),
+    SavedArray("groups", "rows", WHOLE, "d", needed=False),
+    SavedArray("calibration.counts", "calibrated", WHOLE, "K 2 4096", low=0),
+    SavedArray("calibration.scale", "calibrated", FLOAT, "K 2"),
+    SavedArray("calibration.sigmoid", "sigmoid", FLOAT, "K 2"),
+    SavedArray("calibration.scores", "isotonic", FLOAT, "q", ascends=True),
+    SavedArray("calibration.probabilities", "isotonic", FLOAT, "K q", low=0, most=1),
 )
 
 
-class Entry(NamedTuple):
+class HeaderEntry(NamedTuple):
     """An entry of the header of models that have the trait `of`, by its path; * is any item, or any name.
 
     `types`: what it may be: number (finite), inf, whole, text, flag, list, table, null. `needed`: by models that have
@@ -143,52 +143,52 @@ class Entry(NamedTuple):
 FIGURES = ("primal", "dual", "gap", "mean_gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
            "train_error", "valid_error")  # fmt: skip
 ENTRIES = (  # proven: models whose objective is known; others, and older ones, need none of these to predict
-    Entry("loss", "rows", "text", "proven"),
-    Entry("loss", "ratings", "text", "ratings"),
-    Entry("penalty", "rows", "text", "proven"),
-    Entry("C", "rows", "number inf", "proven", above=0),
-    Entry("C", "ratings", "number", "ratings", above=0),
-    Entry("p", "rows", "number", "proven", above=1, most=2),
-    Entry("rows", "rows", "whole null", "proven", above=-1),
-    Entry("rows", "ratings", "whole", "ratings", above=0),
-    Entry("measured_rows", "rows", "whole null", above=0),
-    Entry("positive", "rows", "text number flag null", "proven"),
-    Entry("classes", "rows", "list null", "proven"),
-    Entry("classes.*", "rows", "text number flag"),
-    Entry("multiclass", "rows", "text null"),
-    Entry("outputs", "rows", "list null", size="K"),
-    Entry("outputs.*", "rows", "text"),
-    Entry("tasks", "rows", "list null", size="K", unequal=True),
-    Entry("tasks.*", "rows", "text number flag"),
-    Entry("label_column", "rows", "text whole null"),
-    Entry("table", "rows", "table null"),  # `sources/schema.py` checks it
-    Entry("problem", "rows", "table null"),
-    Entry("problem.constant", "proven", "table", "proven"),
-    Entry("problem.constant.kind", "proven", "text", "proven", words=("penalised", "free", "midway", "none")),
-    Entry("problem.constant.value", "proven", "number", "proven"),
-    Entry("problem.shift", "proven", "number list", "proven", size="K"),
-    Entry("problem.shift.*", "proven", "number"),
-    Entry("problem.joint", "proven", "flag", "proven"),
-    Entry("problem.lines", "proven", "whole", "proven", above=0),
-    Entry("problem.weighted", "proven", "flag", "proven"),
-    Entry("problem.of_folds", "proven", "flag"),
-    Entry("problem.left_out", "proven", "list null"),
-    Entry("problem.left_out.*", "proven", "whole"),
-    Entry("problem.names", "proven", "table", "proven"),
+    HeaderEntry("loss", "rows", "text", "proven"),
+    HeaderEntry("loss", "ratings", "text", "ratings"),
+    HeaderEntry("penalty", "rows", "text", "proven"),
+    HeaderEntry("C", "rows", "number inf", "proven", above=0),
+    HeaderEntry("C", "ratings", "number", "ratings", above=0),
+    HeaderEntry("p", "rows", "number", "proven", above=1, most=2),
+    HeaderEntry("rows", "rows", "whole null", "proven", above=-1),
+    HeaderEntry("rows", "ratings", "whole", "ratings", above=0),
+    HeaderEntry("measured_rows", "rows", "whole null", above=0),
+    HeaderEntry("positive", "rows", "text number flag null", "proven"),
+    HeaderEntry("classes", "rows", "list null", "proven"),
+    HeaderEntry("classes.*", "rows", "text number flag"),
+    HeaderEntry("multiclass", "rows", "text null"),
+    HeaderEntry("outputs", "rows", "list null", size="K"),
+    HeaderEntry("outputs.*", "rows", "text"),
+    HeaderEntry("tasks", "rows", "list null", size="K", unequal=True),
+    HeaderEntry("tasks.*", "rows", "text number flag"),
+    HeaderEntry("label_column", "rows", "text whole null"),
+    HeaderEntry("table", "rows", "table null"),  # `sources/schema.py` checks it
+    HeaderEntry("problem", "rows", "table null"),
+    HeaderEntry("problem.constant", "proven", "table", "proven"),
+    HeaderEntry("problem.constant.kind", "proven", "text", "proven", words=("penalised", "free", "midway", "none")),
+    HeaderEntry("problem.constant.value", "proven", "number", "proven"),
+    HeaderEntry("problem.shift", "proven", "number list", "proven", size="K"),
+    HeaderEntry("problem.shift.*", "proven", "number"),
+    HeaderEntry("problem.joint", "proven", "flag", "proven"),
+    HeaderEntry("problem.lines", "proven", "whole", "proven", above=0),
+    HeaderEntry("problem.weighted", "proven", "flag", "proven"),
+    HeaderEntry("problem.of_folds", "proven", "flag"),
+    HeaderEntry("problem.left_out", "proven", "list null"),
+    HeaderEntry("problem.left_out.*", "proven", "whole"),
+    HeaderEntry("problem.names", "proven", "table", "proven"),
     *(
-        Entry(f"problem.names.{name}", "proven", "text null")
+        HeaderEntry(f"problem.names.{name}", "proven", "text null")
         for name in ("x", "y", "sample_weight", "mask", "tasks", "columns")
     ),
-    Entry("calibrate", "rows", "text null"),
-    Entry("certificate", "rows ratings", "table", "proven ratings"),
-    *(Entry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings") for one in FIGURES),
-    Entry("certificate.per_class", "rows ratings", "list null", "proven ratings"),
-    Entry("certificate.per_class.*", "rows ratings", "table"),
-    Entry("certificate.per_class.*.*", "rows ratings", "number inf null"),
-    Entry("levels", "ratings", "list", "ratings", unequal=True, ascends=True),
-    Entry("levels.*", "ratings", "number"),
-    Entry("names", "ratings", "list null"),
-    Entry("names.*", "ratings", "text"),
-    Entry("sides", "ratings", "list", equals="i j"),
-    Entry("rank", "ratings", "whole", equals="r"),
+    HeaderEntry("calibrate", "rows", "text null"),
+    HeaderEntry("certificate", "rows ratings", "table", "proven ratings"),
+    *(HeaderEntry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings") for one in FIGURES),
+    HeaderEntry("certificate.per_class", "rows ratings", "list null", "proven ratings"),
+    HeaderEntry("certificate.per_class.*", "rows ratings", "table"),
+    HeaderEntry("certificate.per_class.*.*", "rows ratings", "number inf null"),
+    HeaderEntry("levels", "ratings", "list", "ratings", unequal=True, ascends=True),
+    HeaderEntry("levels.*", "ratings", "number"),
+    HeaderEntry("names", "ratings", "list null"),
+    HeaderEntry("names.*", "ratings", "text"),
+    HeaderEntry("sides", "ratings", "list", equals="i j"),
+    HeaderEntry("rank", "ratings", "whole", equals="r"),
 )

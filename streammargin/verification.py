@@ -29,7 +29,7 @@ from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
 from streammargin.matching import Codes, Matcher
-from streammargin.numpy_model import Steps, texts_of
+from streammargin.numpy_model import RowSteps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, known_error, left, spelled
@@ -53,7 +53,7 @@ class Saved:
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         arrays, self.header = read_saved(path, memory)
-        h, self.steps, self.arrays = self.header, Steps(arrays), arrays
+        h, self.steps, self.arrays = self.header, RowSteps(arrays), arrays
         self.machine, self.mapped = machine_of(arrays, known_kernel), mapped_of(arrays, fitted_of)
         if self.machine is not None:
             if (size := 64 * len(self.machine.coef) * self.machine.width) > memory:
@@ -201,7 +201,7 @@ class File:
                 yield [one if of is None or one is None else one[of] for one in found]
 
 
-class Sums:
+class RowSums:
     """Sums over the present rows, for each of K problems."""
 
     def __init__(self, saved: Saved, learned: bool) -> None:
@@ -283,7 +283,7 @@ def compare(name: str, certified: Any, found: float, blur: float = 0.0, hidden: 
     return Check(name, known, found, None if hidden and known <= 0.0 else bool(known == found or agrees))
 
 
-def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
+def check_all(saved: Saved, sums: RowSums) -> Iterator[Check]:
     """Compare the figures of the certificate, those of single classes first."""
     certificate = saved.header["certificate"]
     yield compare("rows", saved.header["rows"], sums.seen)
@@ -322,9 +322,9 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare(f"bias ({saved.kind})", saved.constant[worst], middle[worst], blur[worst])
 
 
-def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: int, learned: bool = True) -> Sums:
+def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: int, learned: bool = True) -> RowSums:
     """The sums over the rows of these files; learned: False for held-out rows, without weights, with any labels."""
-    sums, weighted = Sums(saved, learned), learned and (saved.weighted or names["sample_weight"] is not None)
+    sums, weighted = RowSums(saved, learned), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
         with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack, len(saved.outputs or ()))

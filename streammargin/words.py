@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Kind, Name, NumberOrColumn, Read, YesNo
+from streammargin.kinds import InputName, Kind, Name, NumberOrColumn, YesNo
 from streammargin.packages import loaded, points_of
 from streammargin.wording import shown
 
@@ -305,7 +305,7 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
             raise UsageError(f"the parameter {line.name} of {cls.name} is given twice")
         seen.add(line.name)
         kind = line.metadata["kind"]
-        yield line.name, kind.read(os.path.expanduser(text) if isinstance(kind, Read) else text)
+        yield line.name, kind.read(os.path.expanduser(text) if isinstance(kind, InputName) else text)
 
 
 def _may_be(kind: Kind, text: str) -> bool:
@@ -344,11 +344,11 @@ class Worded(Kind, Generic[S]):
         left = value is None or (isinstance(value, str) and value == self.unset)
         return None if self.unset is not None and left else self.family.of(value)
 
-    def read_by(self, value: object) -> list[tuple[Read, str]]:
+    def read_by(self, value: object) -> list[tuple[InputName, str]]:
         """(kind, name) of each file or column that the fields of this word or object name."""
         try:
             thing = self.family.of(value)
         except UsageError:  # reported where it is used
             return []
         found = [(line.metadata["kind"], getattr(thing, line.name)) for line in thing.entries()]
-        return [(k, os.fspath(v)) for k, v in found if isinstance(k, Read) and isinstance(v, (str, os.PathLike))]
+        return [(k, os.fspath(v)) for k, v in found if isinstance(k, InputName) and isinstance(v, (str, os.PathLike))]

@@ -16,7 +16,7 @@ from streammargin.tables.apply import rows_of
 from streammargin.tables.asked import Asked
 from streammargin.tables.open import open_table
 from streammargin.tables.spool import OfTable, again
-from streammargin.tables.table import Beside, matched, with_roles
+from streammargin.tables.table import NamesBeside, matched, with_roles
 
 FORMS = ("csv", "parquet", "feather", "pandas", "polars", "arrow", "stream", "shards")
 
@@ -63,7 +63,7 @@ def trained(data, folder, **asked):
 def scored(data, schema, **asked):
     """The rows X (m, d) that a prediction makes of a table."""
     reader = open_table(data)
-    found = list(rows_of(reader, matched(reader, schema), Asked(**asked), Beside()))
+    found = list(rows_of(reader, matched(reader, schema), Asked(**asked), NamesBeside()))
     return np.vstack([
         sp.csr_matrix((each.data, each.indices, each.indptr), shape=(each.rows, schema.features)).toarray()
         if each.X is None else each.X for each in found

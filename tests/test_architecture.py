@@ -286,6 +286,21 @@ def public_functions(body, within=False):
                 yield node, [*named[within and "staticmethod" not in decorators :], *gathered]
 
 
+SHARED = {  # class names with two meanings: words of users, and what stands behind them
+    "Ascent", "Factors", "Hinge", "L2", "Lp", "Momentum", "Newton", "Steps", "Whole"
+}  # fmt: skip
+
+
+def test_a_name_of_a_class_has_one_meaning():
+    files: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    several = {name: found for name, found in files.items() if len(found) > 1}
+    assert {name: found for name, found in several.items() if name not in SHARED or len(found) > 2} == {}
+
+
 def test_public_functions_have_types():
     """`.ci/types` counts the names without a known type, and needs Node; this finds most of them."""
     seen = 0

@@ -16,7 +16,7 @@ from streammargin import files
 from streammargin.cli.main import main
 from streammargin.data_tools.main import main as tools
 from streammargin.errors import OutputError
-from streammargin.kinds import Read
+from streammargin.kinds import InputName
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.options.table import TABLE
 from streammargin.penalties import FAMILY as PENALTIES
@@ -132,13 +132,13 @@ def test_what_a_killed_process_left_goes_with_the_next_run_on_the_same_output(tm
 def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     """Each option that reads, by the table: a new one is here, or the first line fails."""
     X, y = blobs
-    reading = {line.name: line.kind for line in TABLE if isinstance(line.kind, Read)}
+    reading = {line.name: line.kind for line in TABLE if isinstance(line.kind, InputName)}
     words = {cls for family in (LOSSES, PENALTIES) for cls in family.classes.values()}
     reading |= {
         one.name: one.metadata["kind"]
         for cls in words
         for one in cls.entries()
-        if isinstance(one.metadata["kind"], Read)
+        if isinstance(one.metadata["kind"], InputName)
     }
     given = {
         "x": (["--x", "rows"], ["rows.h5"]),

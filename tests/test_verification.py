@@ -24,7 +24,7 @@ from streammargin.formulas import OF_LINES, bounded
 from streammargin.formulas import PENALTIES as PENALTY_FORMULAS
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
-from streammargin.penalties.base import Columns
+from streammargin.penalties.base import PenalisedColumns
 from streammargin.result import Certificate
 from streammargin.saved_words import spelled
 from streammargin.verification import Saved, verify
@@ -323,7 +323,7 @@ def test_its_formulas_are_those_of_the_product():
     W = np.random.default_rng(0).standard_normal((3, 6))
     for name in ("l21", "l1inf", "trace"):
         for r in (0.25, 1.0):
-            penalty = PENALTIES[name](r).of_columns(Columns(6, groups, False, 3))
+            penalty = PENALTIES[name](r).of_columns(PenalisedColumns(6, groups, False, 3))
             assert OF_LINES[name](W, r) == pytest.approx(penalty.value(W), rel=1e-14), name
     fields = {line.name for cls in LOSSES.values() for line in cls.entries()}
     assert fields == {*numbers, "top"}  # a new number of a loss is a new line above

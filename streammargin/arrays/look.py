@@ -22,8 +22,8 @@ from streammargin.compiled.look import (
     PULLED,
     ROUNDING,
     SUMMED,
-    Found,
-    Point,
+    Frozen,
+    Looked,
     Prox,
 )
 from streammargin.rows import products as rows
@@ -32,8 +32,8 @@ from streammargin.rows.labels import Labels, RowNumbers
 
 
 def look(
-    block: DenseBlock, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
-    found: Found, H: None = None,
+    block: DenseBlock, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Frozen, rule: Prox,
+    found: Looked, H: None = None,
 ) -> None:  # fmt: skip
     """`look` at one set of weights, with the duals that are best there; no number of a row is kept, no H is summed."""
     at, trials, (count, width) = (
@@ -56,7 +56,8 @@ def look(
 
 
 def _judge(
-    labels: Labels, loss: Any, k: int, scores: np.ndarray, sizes: np.ndarray, blur: np.ndarray, width: int, found: Found
+    labels: Labels, loss: Any, k: int, scores: np.ndarray, sizes: np.ndarray, blur: np.ndarray, width: int,
+    found: Looked,
 ) -> np.ndarray:  # fmt: skip
     """Add the losses and duals of a group, whose first line is k; returns what its rows pull, (lines, m)."""
     lines = range(len(scores))

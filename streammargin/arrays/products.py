@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.compiled.by_address import Bound
+from streammargin.compiled.by_address import BoundLoss
 from streammargin.compiled.newton import FLAT, SEARCH_STEPS, narrowed
 from streammargin.rows import products as rows
 from streammargin.rows.blocks import DenseBlock
@@ -53,7 +53,13 @@ def add_scores(block: DenseBlock, w: np.ndarray, scores: np.ndarray) -> None:
 
 
 def add_gradient(
-    block: DenseBlock, labels: Labels, judge: Bound, k: int, scores: np.ndarray, bends: np.ndarray, image: np.ndarray
+    block: DenseBlock,
+    labels: Labels,
+    judge: BoundLoss,
+    k: int,
+    scores: np.ndarray,
+    bends: np.ndarray,
+    image: np.ndarray,
 ) -> float:
     found = judged(labels, judge.loss, k, scores.T)
     bends[:] = np.concatenate([found.straight, found.crossed]).T
@@ -92,7 +98,7 @@ def add_factors(
 
 
 def lowest_along(
-    labels: Labels, judge: Bound, k: int, scores: np.ndarray, along: np.ndarray, slope: float, square: float,
+    labels: Labels, judge: BoundLoss, k: int, scores: np.ndarray, along: np.ndarray, slope: float, square: float,
     down: float,
 ) -> float:  # fmt: skip
     low, high, t, z = 0.0, np.inf, 1.0, along.T

@@ -30,7 +30,7 @@ from streammargin.wording import warn
 LONGEST = 16 << 20  # bytes of the first line of a log
 
 
-class Outputs:
+class OutputFiles:
     """Checks the outputs of a training. Only with `force` it replaces what another training, or anyone, wrote.
 
     log: None for none, or standard output; others: paths of what is written beside the model, None for none; asked:
@@ -149,7 +149,7 @@ def add_beside(parser: argparse._ActionsContainer) -> None:
     )  # fmt: skip
 
 
-class Beside:
+class OtherOutputs:
     """The files that were asked for, which are checked before anything is read, and written once the model is."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -169,7 +169,7 @@ class Beside:
         return {"the weights": self.coef, "the report": self.page}
 
     def write(
-        self, result: TrainResult, model: str, should_stop: Callable[[], str | None], outputs: Outputs
+        self, result: TrainResult, model: str, should_stop: Callable[[], str | None], outputs: OutputFiles
     ) -> int:  # fmt: skip
         """Write the files; model: the file that it is in. Returns the exit code of an error, which a warning tells."""
         code, job = 0, result.model.header["job"]

@@ -18,7 +18,7 @@ from streammargin.cli.options import add_scoring, argument, name, to_score
 from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart, check_output, replacing, short_reason
-from streammargin.kinds import ALL, Column, Names, threads_of
+from streammargin.kinds import ALL, ColumnName, ColumnNames, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.sources.base import Source
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="text, or binary if it ends in .h5, .npy or .parquet; default stdout",
     )
-    parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
+    parser.add_argument("--id", type=argument(ColumnNames().read), default=(), metavar="NAME[,NAME]",
                         help="columns to put first in each line: of a table, or datasets beside the rows, FILE:NAME "
                         "or FILE.npy; `barcode` names single cells")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_output(options.output, options.force)
         inputs = files_read(options.data, **read_by(vars(options)))
-        inputs += [file for name in options.id for file in Column("NAME").files(name)]
+        inputs += [file for name in options.id for file in ColumnName("NAME").files(name)]
         check_apart({"the output": options.output}, [options.model, *inputs])
     model, data, asked = to_score(options)
     wanted = _wanted(model, options)
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         scored = model.score_blocks(rows, asked["memory"], options.missing_columns, workers, wanted.values)
         ends: list[int] = [0]
-        blocks = _noted(small(Part(part.start, part.scores, part.ids) for part in scored), ends)
+        blocks = _noted(small(Lines(part.start, part.scores, part.ids) for part in scored), ends)
         with replacing(options.output, options.force) if options.output else nullcontext("") as path:
             if write is not None:
                 write(path, blocks, rows.rows if isinstance(rows, Source) else None, wanted)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _noted(parts: Iterator[Part], ends: list[int]) -> Iterator[Part]:
+def _noted(parts: Iterator[Lines], ends: list[int]) -> Iterator[Lines]:
     """The same parts; ends: gets the number of rows so far."""
     for part in parts:
         ends[-1] = part.start + len(part.values)
@@ -106,23 +106,23 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
     return write_npy if output.endswith(".npy") else write_hdf5 if output.endswith(".h5") else None
 
 
-def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
+def _wanted(model: Any, options: argparse.Namespace) -> Fields:
     """Raises UsageError for probabilities of a model that has none."""
     if model.of_pairs:
         of = np.asarray if options.decision else lambda scores: model.labels_of(scores)[:, None]
-        return Wanted("scores", of, 1, "f8", np.empty(0))
+        return Fields("scores", of, 1, "f8", np.empty(0))
     several = None if model.outputs is None else np.array(model.outputs)
     if options.probability:
         of = model.probabilities_of()
         columns = model.classes_ if several is None else several
-        return Wanted("probabilities", of, len(columns), "f8", columns, several is not None)
+        return Fields("probabilities", of, len(columns), "f8", columns, several is not None)
     if options.decision:
         count = 1 if model.tasks else model.answer.outputs
         columns = model.classes_[-count:] if several is None else several
-        return Wanted("scores", lambda scores: scores, count, "f8", columns, several is not None)
+        return Fields("scores", lambda scores: scores, count, "f8", columns, several is not None)
     if several is not None:
-        return Wanted("labels", model.labels_of, len(several), model.classes_.dtype, several, True)
-    return Wanted(
+        return Fields("labels", model.labels_of, len(several), model.classes_.dtype, several, True)
+    return Fields(
         "labels", lambda scores: model.labels_of(scores)[:, None], 1, model.classes_.dtype, model.classes_[:0]
     )
 
@@ -130,7 +130,7 @@ def _wanted(model: Any, options: argparse.Namespace) -> Wanted:
 STEP = 16 << 20  # characters of text that are written at a time
 
 
-class Part(NamedTuple):
+class Lines(NamedTuple):
     """Values (m, columns) of the rows from `start` on, and their names, arrays (m,), if asked for."""
 
     start: int
@@ -138,7 +138,7 @@ class Part(NamedTuple):
     ids: tuple[Any, ...] = ()
 
 
-def small(blocks: Iterator[Part]) -> Iterator[Part]:
+def small(blocks: Iterator[Lines]) -> Iterator[Lines]:
     """The same rows, fewer at a time if their texts, which rows share, would take more than STEP when written."""
     for part in blocks:
         texts = [of for of in (part.values, *part.ids) if of.dtype.hasobject and of.size]
@@ -146,11 +146,11 @@ def small(blocks: Iterator[Part]) -> Iterator[Part]:
         rows = max(1, STEP // max(1, longest))
         for low in range(0, len(part.values), rows):
             here = slice(low, low + rows)
-            yield Part(part.start + low, part.values[here], tuple(each[here] for each in part.ids))
+            yield Lines(part.start + low, part.values[here], tuple(each[here] for each in part.ids))
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Fields:
     """The fields of each row: labels, scores or probabilities.
 
     values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of one label or
@@ -170,7 +170,7 @@ class Wanted:
         return () if self.columns == 1 and not self.several else (self.columns,)
 
 
-def write_text(out: Any, blocks: Iterator[Part], wanted: Wanted, id: Sequence[str]) -> None:
+def write_text(out: Any, blocks: Iterator[Lines], wanted: Fields, id: Sequence[str]) -> None:
     """One line per row, after a line of the classes or outputs; with names of rows it is CSV with a header."""
     head = csv.writer(out, delimiter="," if id else " ", lineterminator="\n")
     for start, values, ids in blocks:
@@ -193,10 +193,10 @@ def _spelt(names: Any) -> list[Any]:
     return (np.datetime_as_string(names) if names.dtype.kind == "M" else names).tolist()
 
 
-Write = Callable[[str, Iterator[Part], "int | None", Wanted], None]  # to a path; rows: None if they are not known
+Write = Callable[[str, Iterator[Lines], "int | None", Fields], None]  # to a path; rows: None if they are not known
 
 
-def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
+def write_npy(path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
     """Write in order by ordinary writes, so that a full disk is an error of one of them.
 
     rows: None if they are counted while they are written; then the header is written again at the end.
@@ -222,7 +222,7 @@ def write_npy(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wante
                 raise ReadWriteError("the output has too many rows for the header of .npy; name one that ends in .h5")
 
 
-def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
+def write_hdf5(path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
     """A dataset of this name, and one of the classes or outputs of its columns.
 
     rows: None if they are counted meanwhile.
@@ -255,7 +255,7 @@ def write_hdf5(path: str, blocks: Iterator[Part], rows: int | None, wanted: Want
         raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
 
 
-def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
+def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
     """A column of the labels, or one for each class; after the names of rows, if they are asked for."""
     from streammargin.arrow import pa, parquet
 
@@ -281,7 +281,7 @@ def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Part], rows: in
             writer.close()
 
 
-def write_obs(data: str, name: str, path: str, blocks: Iterator[Part], rows: int | None, wanted: Wanted) -> None:
+def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
     """A copy of an .h5ad file with the labels as the column `name` of obs: text as categories, numbers as they are."""
     import h5py
 

@@ -12,7 +12,7 @@ from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.json_values import from_plain
-from streammargin.kinds import ALL, Names
+from streammargin.kinds import ALL, ColumnNames
 from streammargin.model.wrong import wrong_rows
 from streammargin.ordered import files_read
 from streammargin.report.page import Facts, page
@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", nargs="?", metavar="LOG", help="the log of its training, which --log-json wrote")
     parser.add_argument("-o", "--output", type=name, required=True, metavar="FILE", help="the HTML page")
     parser.add_argument("--test", nargs="+", type=name, metavar="DATA", help="labelled rows to judge the model on")
-    parser.add_argument("--id", type=argument(Names().read), default=(), metavar="NAME[,NAME]",
+    parser.add_argument("--id", type=argument(ColumnNames().read), default=(), metavar="NAME[,NAME]",
                         help="columns of --test that name the worst rows, as in predict")  # fmt: skip
     add_lines(parser, ("x", "y", "tasks"), SCORED)
     add_lacking(parser, "--missing-columns", "--unknown")

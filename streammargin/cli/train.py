@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
-from streammargin.cli.outputs import Beside, Outputs, add_beside
+from streammargin.cli.outputs import OtherOutputs, OutputFiles, add_beside
 from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.driver.slots import written_by
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
@@ -33,7 +33,7 @@ from streammargin.sources.open import check_rows, matching
 from streammargin.wording import Message, warn
 
 if TYPE_CHECKING:
-    from streammargin.training.rows import Given
+    from streammargin.training.rows import DataKind
 
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
 REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
@@ -101,7 +101,7 @@ class _Sinks:
     The end of the run is published by the command, with the name of the model. code: that of a log cut short.
     """
 
-    def __init__(self, console: Console, log: JsonLines | None, outputs: Outputs) -> None:
+    def __init__(self, console: Console, log: JsonLines | None, outputs: OutputFiles) -> None:
         self.log, self.outputs, self.code = log, outputs, 0
         self.sinks: list[Console | JsonLines] = [console] if log is None else [console, log]
 
@@ -163,7 +163,9 @@ class _Records(Remarks):
 
 
 def run(
-    options: argparse.Namespace, check: Callable[[dict[str, object]], Options] = Options.of, given: Given | None = None
+    options: argparse.Namespace,
+    check: Callable[[dict[str, object]], Options] = Options.of,
+    given: DataKind | None = None,
 ) -> int:
     """Train, write the model, and say how it went.
 
@@ -183,12 +185,12 @@ def run(
     log = None if options.log_json == "-" else options.log_json
     asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
     named = read_by(asked)
-    others = Beside(options)
+    others = OtherOutputs(options)
     made = {"the model": output, "the log": log, **others.paths}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
     check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
-    outputs = Outputs(output, log, others.paths.values(), asked_for, options.checkpoint, options.force)
+    outputs = OutputFiles(output, log, others.paths.values(), asked_for, options.checkpoint, options.force)
     for path in [*options.data, *named["rows"]]:
         if given is None and not is_ordered(path):
             check_rows(path)
@@ -220,7 +222,7 @@ def run(
 
 def _train(
     options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks,
-    given: Given | None, others: Beside,
+    given: DataKind | None, others: OtherOutputs,
 ) -> int:  # fmt: skip
     from streammargin.api import train_by
 
@@ -272,7 +274,7 @@ def _clusters(debug: bool) -> ModuleType:
     return module
 
 
-def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
+def _save(result: TrainResult, outputs: OutputFiles, read: Sequence[str]) -> str:
     """Write the model and return its name: another one than was asked for if that was taken during the training.
 
     read: the files that were read.

@@ -48,11 +48,11 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
     data, valid, first = options.data, options.valid, options.data[0]
     with ExitStack() as stack:
         if not (os.path.isfile(first) and h5py.is_hdf5(first)) and is_ordered(data):
-            from streammargin.respooled import Rows, header_of
+            from streammargin.respooled import RespooledRows, header_of
 
             stack.enter_context(Remarks())
             header = header_of(options.model, memory)
-            rows = Rows(options.model, header, stack, names, memory, options.spool, options.unknown)
+            rows = RespooledRows(options.model, header, stack, names, memory, options.spool, options.unknown)
             spooled = [rows.written(data)]
             if valid is not None and is_ordered(valid):
                 valid = rows.held_out().written([valid], ".verify.valid.h5")

@@ -14,7 +14,7 @@ import numpy as np
 from streammargin import losses, penalties
 from streammargin.losses.base import Loss, coupled, has
 from streammargin.losses.ratings import RATINGS
-from streammargin.penalties.base import Columns, PenaltyWord
+from streammargin.penalties.base import PenalisedColumns, PenaltyWord
 from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.solvers import registry
 from streammargin.solvers.registry import CLASSES, SHELVES, SHORT, make_solver
@@ -106,7 +106,7 @@ def serves_penalty(method: Method, cls: type[PenaltyWord]) -> bool:
     given = {"groups": [0, 0]} if "groups" in names else {}
     others = [{}, {"l1_ratio": 0.5}] if "l1_ratio" in names else [{}]
     others = [{"p": 1.5}] if issubclass(cls, Lp) else others  # lp:2 is l2
-    columns = Columns(2, lambda groups: np.asarray(groups), lines=2)
+    columns = PenalisedColumns(2, lambda groups: np.asarray(groups), lines=2)
     made = [cls(**given, **other).of_columns(columns) for other in others]
     return any(
         method.lacks(one, False) is None and (ANY_P in method.takes or not isinstance(one, LpSquare) or one.p == 2.0)

@@ -7,7 +7,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 
 DEPENDENT = 1e-11  # relative squared distance from the span of the other rows below which a row counts as dependent
 ROUNDING = 4e-15  # rounding error of a margin, for rows of length 1
@@ -194,7 +194,7 @@ def nearest_point(gram, u, accuracy, most):
     return GAVE_UP
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     one = np.ones(2)
     gram_matrix(sample.block, one, 1.0, np.eye(2))
     combine(sample.block, one, 1.0, np.zeros(3))

@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample, counts, weights
+from streammargin.compiled.samples import SampleBlock, counts, weights
 from streammargin.rows.blocks import CSRBlock
 
 # figures of one problem
@@ -200,7 +200,7 @@ def adaptive_joint_block(block, numbers, labels, inverted, size, rate, momentum,
                 w[k, j] += rate * (g[k, j] + value)
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     inverted = CSRBlock(np.ones(2, sample.dtype), np.zeros(2, np.uint32), np.array([0, 1, 2]), 2, 0.0)
     if isinstance(sample.block, CSRBlock):
         data, indices, indptr = sample.block[:3]

@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import CSRBlock
 
 FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
@@ -79,7 +79,7 @@ def sort_rows(data, indices, indptr):
             step //= 3
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     if isinstance(sample.block, CSRBlock):
         data, indices, indptr = sample.block[:3]
         check_sparse(indices, indptr, 2)

@@ -54,14 +54,14 @@ class ByAddress:
         self.kind = _Called(self)
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         # typed: named tuples of different classes are equal if their fields are
-        self.of = functools.lru_cache(maxsize=256, typed=True)(functools.partial(Bound, self))
+        self.of = functools.lru_cache(maxsize=256, typed=True)(functools.partial(BoundLoss, self))
 
     def __reduce__(self) -> str:
         """By its name, in caches."""
         return self.__qualname__
 
 
-class Bound:
+class BoundLoss:
     """The function with a loss, to be passed to a kernel, which has `call(*arguments)`."""
 
     def __init__(self, function: ByAddress, loss: Any) -> None:
@@ -109,7 +109,7 @@ class _Code(types.Opaque):
 
 
 class _Called(types.Type):
-    """The type of a `Bound`, whatever its loss."""
+    """The type of a `BoundLoss`, whatever its loss."""
 
     def __init__(self, function: ByAddress) -> None:
         self.arguments = function.arguments
@@ -139,8 +139,8 @@ def _loss_at(typing_context: Any, code: Any, fields: Any) -> Any:
     return loss(code, fields), generate
 
 
-@typeof_impl.register(Bound)
-def _type_of(value: Bound, _context: Any) -> _Called:
+@typeof_impl.register(BoundLoss)
+def _type_of(value: BoundLoss, _context: Any) -> _Called:
     return value.function.kind
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.compiled.look import DUAL_SUMS, Found, Point, Prox, look
+from streammargin.compiled.look import DUAL_SUMS, Frozen, Looked, Prox, look
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -17,7 +17,7 @@ def sum_losses(
 ) -> None:  # fmt: skip
     """Add the losses of the block's rows at w (K, d+1) to losses (K, LOSS_SUMS), and count them in wrong (trials,)."""
     K, width = w.shape
-    found = Found(losses[None], np.zeros((K, 0, DUAL_SUMS)), np.zeros((K, 0, width)), wrong[None])
+    found = Looked(losses[None], np.zeros((K, 0, DUAL_SUMS)), np.zeros((K, 0, width)), wrong[None])
     none = np.zeros((K, 0))
-    point, rule = Point(w[None], np.zeros((1, K)), blur[None]), Prox(none, none, np.full(K, np.inf), np.zeros(K))
+    point, rule = Frozen(w[None], np.zeros((1, K)), blur[None]), Prox(none, none, np.full(K, np.inf), np.zeros(K))
     look(block, numbers, labels, loss, np.arange(K), point, rule, found, frozen=True)

@@ -17,7 +17,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block, DenseBlock
 
 TRIES = 30  # most backtracking steps
@@ -25,7 +25,7 @@ BACK = 0.4  # backtracking factor of a Newton step
 LEAST = 1e-3  # least curvature of a column, relative to its largest possible one
 
 
-class Columns(NamedTuple):
+class SignedColumns(NamedTuple):
     """The signed columns of A: `starts` and `ends` (m,) of each in `rows` and `values`."""
 
     starts: np.ndarray
@@ -136,7 +136,7 @@ def pulls(columns, duals, out):
         out[j] = _pull(columns, j, duals)
 
 
-def meet(loss: Any, centred: Centred, columns: Columns, w: np.ndarray, answers: Answers) -> float:
+def meet(loss: Any, centred: Centred, columns: SignedColumns, w: np.ndarray, answers: Answers) -> float:
     """Update margins, duals and slopes for w; returns sum_i M_i."""
     margins, total = answers.margins, np.zeros(1)
     margins[:] = -centred.targets if centred.targets.size else 0.0
@@ -348,8 +348,8 @@ def bent_columns(face, columns, slopes):
     return from_, on, bent
 
 
-def warm(sample: Sample) -> None:
-    n, d, columns = sample.block.rows(), 2, Columns(*sample.columns)
+def warm(sample: SampleBlock) -> None:
+    n, d, columns = sample.block.rows(), 2, SignedColumns(*sample.columns)
     place, ends = np.array([0, 1, 2], np.int32), np.append(0, np.cumsum(sizes(sample.block)[:2]))
     gather(sample.block, 0, sample.labels, 0, place, ends, np.zeros(5, np.int32), np.zeros(5, sample.dtype))
     one, w, none = np.ones(d), np.zeros(d), np.empty(0)
@@ -358,7 +358,7 @@ def warm(sample: Sample) -> None:
     for loss in sample.losses("slope"):
         meet(loss, centred, columns, w, answers)
     bent = bent_columns(np.arange(d), columns, answers.slopes)
-    for matrix in (columns, Columns(bent[0][:-1], bent[0][1:], *bent[1:])):
+    for matrix in (columns, SignedColumns(bent[0][:-1], bent[0][1:], *bent[1:])):
         add_images(matrix, w, np.zeros(n))
         pulls(matrix, answers.duals, w.copy())
     pull_in(w, w, columns, one, 1.0, -one, answers.duals, answers.slopes, 1)

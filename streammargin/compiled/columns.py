@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block, DenseBlock
 
 
@@ -92,7 +92,7 @@ def scale_sparse(data, indices, factor, out):
         out[k] = data[k] * factor[indices[k]]
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
     moments = (*np.zeros((3, 2)), np.zeros(3))
     squares, center = np.zeros((2, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, Sample
+from streammargin.compiled.samples import ONE, SampleBlock
 from streammargin.rows.blocks import CSRBlock, values_of
 
 
@@ -25,7 +25,7 @@ def copy_spans(values, starts, stops, into):
     return place
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     kinds = (sample.dtype, np.uint8) if sample.kind == "dense float32" else (sample.dtype,)  # or rows in bytes
     for values in (values_of(sample.block).reshape(-1).astype(kind) for kind in kinds):
         copy_spans(values, ONE, ONE, values.copy())

@@ -19,7 +19,7 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, Sample
+from streammargin.compiled.samples import ONE, SampleBlock
 from streammargin.compiled.sleep import AWAKE, FETCHED, longer
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowNumbers
@@ -86,7 +86,7 @@ def row_steps(turns, labels, loss, groups, lines, longest, alpha, sleep, squares
                         sleep[row, at] = longer(sleep[row, at], loss, 0.0, longest)
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for loss in sample.joint_losses():
         for dtype in {np.dtype(np.float64), sample.dtype}:
             W = np.zeros((3, 2) if sample.sparse else (2, 3), dtype)

@@ -8,11 +8,11 @@ import numpy as np
 
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
-from streammargin.compiled.samples import NORMS, ONE, Sample
-from streammargin.penalties.mirror_maps import Grouped, Norm, Shrunk
+from streammargin.compiled.samples import NORMS, ONE, SampleBlock
+from streammargin.penalties.mirror_maps import GroupedNorm, Norm, Shrunk
 from streammargin.rows.blocks import Block
 
-OTHERS = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
+OTHERS = (Shrunk(0.5, 0.5), GroupedNorm(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
 
 
 @along
@@ -45,6 +45,6 @@ def curvatures(block, norm, rows, L):
             L[i] = row_curvature(block, norm, i)
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for norm in (*NORMS, *OTHERS):
         curvatures(sample.block, norm, ONE, np.zeros(2))

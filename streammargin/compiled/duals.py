@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import lifted
 
 
@@ -28,7 +28,7 @@ def dual_sums(labels, common, k, alpha, momentum, share):
     return dual, total
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for loss, _, dtype in sample.dual_steps():
         alpha, momentum = np.zeros((2, 2), dtype)
         dual_sums(sample.labels, loss, 0, alpha, momentum, 0.0)

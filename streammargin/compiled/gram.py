@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 
 # columns of the sums over all present rows: their weights, their values and the squares of these, times the weights,
 # and the largest ||x||^2
@@ -81,7 +81,7 @@ def spread_rows(block, place, out):
             out[r, place[block.indices[k]]] = block.data[k]
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     squares_of(sample.block, 0, 2, np.zeros(2))
     gram_product(*sample.rows, np.ones(3), np.zeros(3))
     add_moments(sample.block, sample.labels.codes, sample.labels.weights, np.zeros(MOMENTS))

@@ -10,7 +10,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, Sample, weights
+from streammargin.compiled.samples import ONE, SampleBlock, weights
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -142,7 +142,7 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
             c[OUTER] += 1.0
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     stochastic_block(
         *sample.rows, ONE, 2, ONE, Schedule(10.0, 0.5, 2.0, POWER, 0.9), True, 1.0, weights(), weights(),
         np.zeros((1, 4)), np.zeros((1, CARRIED)),

@@ -10,17 +10,17 @@ from streammargin import compiled as package
 from streammargin.compiled import shipped
 from streammargin.compiled.cache import SOURCES, Cache
 from streammargin.compiled.folders import HOME, folders
-from streammargin.compiled.jit import Kernel
+from streammargin.compiled.jit import CompiledKernel
 
 
-def kernels() -> list[Kernel]:
+def kernels() -> list[CompiledKernel]:
     """All kernels of the package."""
     modules = [importlib.import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules([str(HOME)])]
-    found = [value for module in modules for value in vars(module).values() if isinstance(value, Kernel)]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, CompiledKernel)]
     return list({id(kernel): kernel for kernel in found}.values())
 
 
-def name_of(kernel: Kernel) -> str:
+def name_of(kernel: CompiledKernel) -> str:
     """File and function, as in the names of shipped kernels."""
     return f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__qualname__}"
 

@@ -95,7 +95,7 @@ def small_calls(seconds: float) -> Iterator[None]:
         _expected.reset(before)
 
 
-class Kernel(CPUDispatcher):
+class CompiledKernel(CPUDispatcher):
     """A compiled function that runs as plain Python if `small_calls` expects that to be faster."""
 
     spent: float  # seconds in plain Python
@@ -161,7 +161,7 @@ def kernel(function: Callable | None = None, *, wide_sums: bool = False, scans: 
     fastmath = {"reassoc", "contract"} if wide_sums else False
     # numpy's error model: a division by zero gives inf instead of raising
     options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
-    dispatcher = Kernel(function, targetoptions=options)
+    dispatcher = CompiledKernel(function, targetoptions=options)
     dispatcher.scans = scans
     try:
         dispatcher._cache = Cache(function)

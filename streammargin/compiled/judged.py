@@ -12,7 +12,7 @@ import numpy as np
 from numba import typeof
 from numba.extending import register_jitable
 
-from streammargin.compiled.by_address import COLUMN, COLUMNS, PLANES, SIZE, Bound, by_address
+from streammargin.compiled.by_address import COLUMN, COLUMNS, PLANES, SIZE, BoundLoss, by_address
 from streammargin.compiled.careful import loss_rounding
 from streammargin.compiled.overloads import REORDERED, along
 from streammargin.losses.base import (
@@ -29,7 +29,7 @@ from streammargin.losses.base import (
 
 # columns, (lines, CHUNK) each. EPSILONS: of the rows, by which a loss is wider. OFF: bound on the rounding error of the
 # margin. KEPT: the dual that is stored. SHARES: what the dual objective gets; of a coupled loss in its first line.
-# EXTRA: `Asked.extra`
+# EXTRA: `StepAsked.extra`
 CAPS, MARGINS, SIGNS, TARGETS, EPSILONS, CENTRES, SIZES, OFF, A, KEPT, SHARES, EXTRA, FIELDS = range(13)
 APART = 8  # numbers between two columns: at a distance of 4 KiB they would share few places of a cache
 # sums over a chunk: of the losses, their largest increase by rounding, and their gaps; the smallest slack of a row, and
@@ -38,7 +38,7 @@ VALUE, SLIPPED, GAPS, SLACK, SURELY, SAID = range(6)
 SURE = 1e-12  # a row's gap, relative to its terms, below which it is one of 0 that was rounded
 
 
-class Asked(NamedTuple):
+class StepAsked(NamedTuple):
     """What is wanted of the step a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2.
 
     L_i = L + softness / cap_i.
@@ -64,11 +64,11 @@ class Asked(NamedTuple):
     middle: bool
 
 
-NOTHING = Asked(0.0, 0.0, 0.0, 0.0, 0.0, False, False, False, False, False, False)
+NOTHING = StepAsked(0.0, 0.0, 0.0, 0.0, 0.0, False, False, False, False, False, False)
 SIGNATURE = (typeof(NOTHING), PLANES, COLUMNS, SIZE, COLUMN)
 
 
-def judge_of(loss: Any) -> Bound:
+def judge_of(loss: Any) -> BoundLoss:
     """What kernels call for this loss: (asked, columns, slopes, size, said).
 
     columns (FIELDS, lines, CHUNK), of which `size` rows count; slopes (2 lines, CHUNK) out, straight and crossed of
@@ -77,7 +77,7 @@ def judge_of(loss: Any) -> Bound:
     return (all_scores if coupled(loss) else single_margins).of(loss)
 
 
-def frozen_judge_of(loss: Any) -> Bound:
+def frozen_judge_of(loss: Any) -> BoundLoss:
     """The same for duals that stay as they are, in CENTRES.
 
     KEPT is another dual if the row is not settled: for a single margin the one that a step of curvature L leads to.
@@ -87,7 +87,7 @@ def frozen_judge_of(loss: Any) -> Bound:
 
 @by_address(*SIGNATURE)
 def single_margins(
-    loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+    loss: Any, asked: StepAsked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
 ) -> None:
     """The terms of a loss of a single margin."""
     raised = lifted(loss, asked.multiplier)
@@ -151,7 +151,9 @@ def value_and_slip(loss: Any, bend: float, u: float, off: float, cap: float) -> 
 
 
 @by_address(*SIGNATURE)
-def all_scores(loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray) -> None:
+def all_scores(
+    loss: Any, asked: StepAsked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+) -> None:
     """The terms of a loss of all scores of a row."""
     value, slipped, gaps = 0.0, 0.0, 0.0
     lines = columns.shape[1]
@@ -192,7 +194,7 @@ def all_scores(loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray,
 
 @by_address(*SIGNATURE)
 def frozen_margins(
-    loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+    loss: Any, asked: StepAsked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
 ) -> None:
     """The terms of a loss of a single margin and of its duals; a row with an infinite cap has no value."""
     said[GAPS] = 0.0
@@ -223,7 +225,7 @@ def _frozen_values(loss, columns, size):
 
 @by_address(*SIGNATURE)
 def frozen_scores(
-    loss: Any, asked: Asked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
+    loss: Any, asked: StepAsked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
 ) -> None:
     """The terms of a loss of all scores of a row, and of its duals."""
     value, slipped, lines = 0.0, 0.0, columns.shape[1]

@@ -13,7 +13,7 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.careful import carried_sum, loss_rounding
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import lifted, margin_shift
 
 CLOSE = 1.0 - 1e-15  # share of the budget that counts as all of it
@@ -86,7 +86,7 @@ def sum_losses(loss, labels, k, margins, e, off):
     return total, slipped
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     pair, reach = np.zeros(2), (1.0, 1.0)
     for loss in sample.losses("step"):
         multiplier(loss, sample.labels, 0, pair, pair, 1.0, 1.0, reach)

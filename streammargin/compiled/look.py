@@ -37,13 +37,13 @@ from streammargin.compiled.judged import (
     TARGETS,
     VALUE,
     A,
-    Asked,
+    StepAsked,
     frozen_judge_of,
     judge_of,
 )  # fmt: skip
 from streammargin.compiled.overloads import ALONG, REORDERED, along
 from streammargin.compiled.row_norms import length_of
-from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.compiled.samples import ONE, SampleBlock, counts, weights
 from streammargin.losses.base import coupled, has
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock, add_outer_products
 from streammargin.rows.labels import Labels, RowNumbers
@@ -68,7 +68,7 @@ PART, MASS, LONG, PARTS = range(4)
 LEAST, SAFE, LONGEST, EXTREMES = range(4)
 
 
-class Point(NamedTuple):
+class Frozen(NamedTuple):
     """Weights w (V, K, d+1): the duals use the margins of the first; for the others only figures are computed.
 
     multiplier (V, K): of the bound on the duals' sum. It is added to the margins of classes, and changes the loss of
@@ -108,7 +108,7 @@ class Prox(NamedTuple):
     gaps: bool = False
 
 
-class Found(NamedTuple):
+class Looked(NamedTuple):
     """The sums that `look` adds to.
 
     - losses (V, K, LOSS_SUMS): of all weights.
@@ -192,8 +192,8 @@ class Scratch(NamedTuple):
 
 
 def look(
-    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
-    found: Found, H: Curvature | None = None, frozen: bool = False,
+    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Frozen, rule: Prox,
+    found: Looked, H: Curvature | None = None, frozen: bool = False,
 ) -> None:  # fmt: skip
     """Add the sums of the block's rows at a Point to Found, and update their duals by a Prox rule.
 
@@ -223,7 +223,7 @@ def look(
 
 
 def _by_products(
-    block: DenseBlock, numbers: RowNumbers, point: Point, found: Found, scratch: Scratch
+    block: DenseBlock, numbers: RowNumbers, point: Frozen, found: Looked, scratch: Scratch
 ) -> Iterator[tuple[DenseBlock, RowNumbers]]:
     """Chunks of dense rows, whose scores products of matrices find; these add what the rows pull, too."""
     w = point.w[0].astype(np.float64, copy=False)
@@ -311,7 +311,7 @@ def _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scr
             size = _gather(block, numbers, labels, k + g, g, v, start, stop, point.blur[v, k + g], rule, found, scratch)
         extra = v == 0 and (found.keys.size > 0 or found.class_sums.size > 0)
         crisp = rule.crisp[k] if rule.crisp.size > 0 else 0.0
-        asked = Asked(
+        asked = StepAsked(
             point.multiplier[v, k], rule.curvatures[k], rule.softness[k], crisp, rule.midway, rule.twice,
             v == 0 and found.pull.shape[1] > 0, bent, bent or rule.gaps, extra,
             lines > 1 and rule.centres.shape[1] == 0,
@@ -557,20 +557,22 @@ def add_crossed(block: Block, rows: np.ndarray, crossed: np.ndarray, H: np.ndarr
             count = 0
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     """All kinds of rows: the losses of all scores differ from others in their address alone."""
     none, pair, lines = np.zeros((2, 1)), np.zeros((1, 2)), np.zeros((1, 2))
     singles = {np.dtype(np.float64), sample.dtype}  # of the weights, of which only the certificate has some in float32
     for H, dtype in product((None, Curvature(np.zeros((1, 3, 3)))), singles):
         for loss in sample.losses("step") if H is None or dtype == np.float64 else ():
-            found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
+            found = Looked(
+                np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None]
+            )
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
             for frozen in (False, True):
-                look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3), dtype), none, none), rule, found, H, frozen)
+                look(*sample.rows, loss, ONE, Frozen(np.zeros((2, 1, 3), dtype), none, none), rule, found, H, frozen)
     block, numbers, _ = sample.rows
     for loss in sample.joint_losses():
-        point = Point(np.zeros((1, 2, 3)), lines, lines)
-        found = Found(
+        point = Frozen(np.zeros((1, 2, 3)), lines, lines)
+        found = Looked(
             np.zeros((1, 2, LOSS_SUMS)), np.zeros((2, 1, DUAL_SUMS)), np.zeros((2, 1, 3)), counts()[:, None],
             class_sums=np.zeros((2, 3)), parts=np.zeros((2, PARTS)),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from numba.extending import register_jitable
 from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import REORDERED
-from streammargin.compiled.samples import Sample, weights
+from streammargin.compiled.samples import SampleBlock, weights
 from streammargin.losses.base import attained, gap_of, slope_of
 from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 from streammargin.rows.labels import Labels
@@ -249,7 +249,7 @@ def newton_direction(H, gradient, floor):
     return descent(H, gradient), corrected
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     block, numbers, labels = sample.rows
     pair = np.zeros((1, 2))
     for loss in sample.losses("step"):

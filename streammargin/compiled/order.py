@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 
 WORD = (1 << 64) - 1
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -82,6 +82,6 @@ def shuffle(order, words):
         order[last], order[place] = order[place], order[last]
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     permutation(2, 0)
     uniforms(2, 0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample, weights
+from streammargin.compiled.samples import SampleBlock, weights
 from streammargin.losses.base import coupled
 
 
@@ -49,7 +49,7 @@ def total_of_residuals(loss: Any, residuals: np.ndarray) -> float:
     return float(total_loss(loss, residuals))
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
     for loss in sample.losses("primal"):
         total_loss(loss, np.zeros((2, 1)))

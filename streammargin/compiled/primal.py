@@ -11,7 +11,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import NORMS, ONE, Sample, weights
+from streammargin.compiled.samples import NORMS, ONE, SampleBlock, weights
 from streammargin.rows.steps import perceptron
 
 # columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
@@ -110,7 +110,7 @@ def primal_block(
                         carried[k, AGE] = 0.0
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for norm in NORMS:
         primal_block(
             *sample.rows, norm, perceptron(), 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),

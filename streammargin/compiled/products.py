@@ -16,10 +16,22 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.judged import APART, CAPS, FIELDS, MARGINS, SAID, SIGNS, TARGETS, VALUE, A, Asked, judge_of
+from streammargin.compiled.judged import (
+    APART,
+    CAPS,
+    FIELDS,
+    MARGINS,
+    SAID,
+    SIGNS,
+    TARGETS,
+    VALUE,
+    A,
+    StepAsked,
+    judge_of,
+)
 from streammargin.compiled.look import told_of_rows
 from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, narrowed
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock
 from streammargin.rows.labels import Labels, RowNumbers
@@ -79,7 +91,7 @@ def _judge(labels, judge, k, start, stop, scores, along, t, chunk):
                 c[MARGINS, g, size] = c[MARGINS, g, r]
         size += c[CAPS, 0, size] > 0.0
     judge.call(
-        Asked(0.0, 0.0, 0.0, 0.0, 0.0, False, True, True, False, False, False), c, chunk.slopes, size, chunk.said
+        StepAsked(0.0, 0.0, 0.0, 0.0, 0.0, False, True, True, False, False, False), c, chunk.slopes, size, chunk.said
     )
     return size
 
@@ -251,7 +263,7 @@ def lowest_along(labels, judge, k, scores, along, slope, square, down):
     return t
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for loss in sample.losses("slope"):
         warm_loss(sample, sample.labels, loss, 1)
     for loss in sample.joint_losses():
@@ -266,7 +278,7 @@ def warm(sample: Sample) -> None:
                 add_factors(block, np.zeros((2, 4)), 1, np.zeros((2, 2)), np.zeros((3, 3), kind))
 
 
-def warm_loss(sample: Sample, labels: Labels, loss: Any, lines: int) -> None:
+def warm_loss(sample: SampleBlock, labels: Labels, loss: Any, lines: int) -> None:
     w = np.zeros((3, lines) if sample.sparse else (lines, 3))
     scores, judge = np.zeros((2, lines)), judge_of(loss)
     warm_rows(sample.block, labels, loss, w)

@@ -10,7 +10,7 @@ from numba.extending import register_jitable
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.newton import descent, factor
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.penalties.base import Pieces
 
 RIDGE = 1e-13  # added to a unit diagonal, so that a singular matrix can be factored
@@ -227,6 +227,6 @@ def minimise_quadratic(H, slope, pieces, v, part, rounds, work):
     return rounds
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3), np.zeros(3))
     minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3), 0.1, 1, 1.0)

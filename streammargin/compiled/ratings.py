@@ -13,7 +13,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import REORDERED
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import DenseBlock
 
 # sums over the entries: soft losses; losses; u z and bend u^2 / 2 of the duals u; what these attain of the losses;
@@ -202,7 +202,7 @@ def two_loops(moves, changes, known, scale, q):
         _add_times(shares[k] - dot(changes[k], q) / dot(moves[k], changes[k]), moves[k], q)
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     if not isinstance(sample.block, DenseBlock):
         return
     pairs, values, one = sample.block.X, np.ones(2), np.ones((4, 1))

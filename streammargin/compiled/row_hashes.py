@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.order import ONE, STEP, mixed
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block, CSRBlock
 
 
@@ -52,5 +52,5 @@ def row_hashes(block: Block, low: int, high: int, first: int) -> int:
         return int(_dense_sum(block.X.view(f"u{block.X.itemsize}"), low, high, first))
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     row_hashes(sample.block, 0, 2, 0)

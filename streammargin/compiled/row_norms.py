@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block
 
 # columns of the figures over all present rows
@@ -47,5 +47,5 @@ def row_norms(block, numbers, labels, q, figures):
             figures[EMPTY] += 1.0
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     row_norms(*sample.rows, 2.0, np.zeros(ROW_FIGURES))

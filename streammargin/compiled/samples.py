@@ -21,7 +21,7 @@ ONE = np.array([0])  # the problems to update, or an order of one group
 NORMS = (make_norm(2.0), make_norm(1.5))
 
 
-class Sample(NamedTuple):
+class SampleBlock(NamedTuple):
     """A block of two rows and two columns, with labels for one binary problem."""
 
     kind: str
@@ -88,12 +88,12 @@ def counts(size: int = 1) -> np.ndarray:
     return np.zeros(size, np.int64)
 
 
-def samples() -> Iterator[Sample]:
+def samples() -> Iterator[SampleBlock]:
     """Dense and sparse rows of float32 and float64."""
     none = np.empty(0)
     labels = Labels(np.array([0, 1], np.int16), np.array([1]), np.ones((1, 2)), none, none)
     for dtype in (np.float32, np.float64):
         dense = DenseBlock(np.ones((2, 2), dtype), 0.0)
         sparse = CSRBlock(np.ones(2, dtype), np.array([0, 1], np.uint32), np.array([0, 1, 2], np.int64), 2, 0.0)
-        yield Sample(f"dense {np.dtype(dtype)}", dense, numbered_from(0), labels)
-        yield Sample(f"sparse {np.dtype(dtype)}", sparse, numbered_from(0), labels)
+        yield SampleBlock(f"dense {np.dtype(dtype)}", dense, numbered_from(0), labels)
+        yield SampleBlock(f"sparse {np.dtype(dtype)}", sparse, numbered_from(0), labels)

@@ -16,7 +16,7 @@ from numba.extending import register_jitable
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.curvature import OTHERS, now_and_curvature, row_curvature
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, Sample, weights
+from streammargin.compiled.samples import ONE, SampleBlock, weights
 from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.losses.base import lifted
@@ -162,7 +162,7 @@ def sdca_turns(
                 figures[k, VISITS] += found
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     cases: list[Any] = [(loss, norm, np.dtype(np.float64), False) for loss in sample.losses("step") for norm in OTHERS]
     cases += [(*one, fast) for one in sample.dual_steps() for fast in (False, True)]
     for loss, norm, dtype, fast in cases:

@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.compiled import overloads
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 
 TINY = 1e-12  # least curvature of a step, relative to that of its two rows
 along = overloads.along
@@ -199,7 +199,7 @@ def losses_at(loss, f, scale, constant, sign, target, caps, off):
     return total, slip, missed
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     each = [np.zeros(2) for _ in range(6)]
     f, b, t, low, high, bend = each
     bounds_of_constant(f, b, t, low, high, bend, 0.0, 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import Sample
+from streammargin.compiled.samples import SampleBlock
 
 
 @kernel(wide_sums=True, scans=True)
@@ -42,7 +42,7 @@ def towards(x, b, y):
     return along, total
 
 
-def warm(sample: Sample) -> None:
+def warm(sample: SampleBlock) -> None:
     for dtype in (np.float32, np.float64):
         square(np.ones(2, dtype))
     mix(1.0, np.ones(2), 1.0, np.ones(2))

@@ -48,7 +48,7 @@ def is_collection(data: object) -> bool:
     return dask.is_dask_collection(data)
 
 
-class Groups(NamedTuple):
+class RowGroups(NamedTuple):
     """Some row groups of a Parquet file; chosen: which, or which file of a folder."""
 
     path: str
@@ -64,21 +64,21 @@ def _of_parquet(name: str, paths: list[Any]) -> Partitions:
     if len(paths) > 1 and (base := keyed(paths)):
         raise UsageError(f"folders called key=value are columns of all files below {base}; give this folder alone")
     parts = [dask.delayed(part, traverse=False) for path in paths for part in _groups_of(path)]
-    return Partitions(name, parts, list(Groups(paths[0]).reader().columns))
+    return Partitions(name, parts, list(RowGroups(paths[0]).reader().columns))
 
 
-def _groups_of(path: str) -> list[Groups]:
+def _groups_of(path: str) -> list[RowGroups]:
     from streammargin.arrow import parquet
 
     if os.path.isdir(path):
-        return [Groups(path, slice(k, k + 1)) for k in range(len(of_folder(path).files()))]
+        return [RowGroups(path, slice(k, k + 1)) for k in range(len(of_folder(path).files()))]
     with arrow.damage(path), parquet.ParquetFile(path) as file:
         ends, size = [0], 0
         for group in range(file.num_row_groups):
             size += file.metadata.row_group(group).total_byte_size
             if size >= MANY or group == file.num_row_groups - 1:
                 ends, size = [*ends, group + 1], 0
-    return [Groups(path, slice(*pair)) for pair in pairwise(ends)]
+    return [RowGroups(path, slice(*pair)) for pair in pairwise(ends)]
 
 
 def partitions(data: Any, y: Any, weight: Any, tasks: Any, held_out: bool) -> Partitions:

@@ -105,7 +105,7 @@ def close(folder: str) -> None:
             del _open[key]
 
 
-class _Opened(View):
+class _OpenPiece(View):
     """A piece that is open, with its labels and weights by who reads them; closed once nobody reads it any more."""
 
     def __init__(self, path: str, y: str | None) -> None:
@@ -117,17 +117,17 @@ class _Opened(View):
             self.source.close()
 
 
-_open: OrderedDict[tuple[str, str | None], _Opened] = OrderedDict()
+_open: OrderedDict[tuple[str, str | None], _OpenPiece] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _opened(path: str, y: str | None) -> _Opened:
+def _opened(path: str, y: str | None) -> _OpenPiece:
     """The piece in this file with these labels; of several, those used last stay open."""
     with _lock:
         if (path, y) not in _open:
             while len(_open) >= OPEN:
                 _open.popitem(last=False)
-            _open[path, y] = _Opened(path, y)
+            _open[path, y] = _OpenPiece(path, y)
         _open.move_to_end((path, y))
         return _open[path, y]
 

@@ -20,7 +20,7 @@ from streammargin.dask.partitions import Partitions
 from streammargin.dask.pieces import Piece, Written
 from streammargin.dask.rounds import Round
 from streammargin.dask.worker import remove
-from streammargin.dask.write import Frames, Part, peeked, write
+from streammargin.dask.write import Frames, WrittenPart, peeked, write
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.sources.schema import Column, Schema
@@ -113,9 +113,9 @@ class Spool:
                 return None if found is True else found
         raise DataError(f"{rows.name} has no rows; check the input")
 
-    def _named(self, rows: Partitions) -> list[Part]:
+    def _named(self, rows: Partitions) -> list[WrittenPart]:
         folder = os.path.join(self.folder, rows.name.replace(" ", "-"))
-        return [Part(rows.name, k, os.path.join(folder, f"{k}.h5")) for k in range(len(rows.parts))]
+        return [WrittenPart(rows.name, k, os.path.join(folder, f"{k}.h5")) for k in range(len(rows.parts))]
 
     def _pieces(
         self, stack: contextlib.ExitStack, rows: Partitions, made: OfTable | None, found: list[Written]
@@ -138,7 +138,7 @@ class Spool:
             raise DataError(f"{rows.name} has no rows; check the input")
         return pieces
 
-    def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[Part], *given: Any) -> list[Any]:
+    def _each(self, function: Callable[..., Any], rows: Partitions, parts: list[WrittenPart], *given: Any) -> list[Any]:
         """The results of this function for each partition. A worker is asked for partitions that follow each other.
 
         So its shards follow each other, too: it sends few sums, and hardly any shard has rows of two workers.

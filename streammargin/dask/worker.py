@@ -36,7 +36,7 @@ Tree = dict[Node, Parts]  # sums of some nodes, none of which is below another
 Numbers = dict[int, list[roles.OfRows]]  # of the rows of each shard, by visit
 
 
-class Answer(NamedTuple):
+class TaskResult(NamedTuple):
     """The result of a task: sums of nodes of the tree, the rows read, and by which worker.
 
     rows: of each shard and visit, the numbers of its rows that changed. known: whether it had the recipe; lacking:
@@ -116,7 +116,7 @@ class _Shards(Holders):
 
 def work(
     token: str, recipe: bytes | None, order: bytes, rows: bytes, pieces: set[str], written: list[Any]
-) -> Answer | StreamMarginError:
+) -> TaskResult | StreamMarginError:
     """Visit the shards of these rows, in a worker; an error is an answer, too, so that it is not asked again.
 
     pieces: the files that the shards are in, of rows of a collection; written: what became of those written just now.
@@ -127,10 +127,10 @@ def work(
             if isinstance(found, StreamMarginError):
                 return found
         if lacking := lacks(pieces):
-            return Answer({}, ReadCounts(), address, {}, lacking=lacking)
+            return TaskResult({}, ReadCounts(), address, {}, lacking=lacking)
         opened = _open(token, recipe)
         if opened is None:
-            return Answer({}, ReadCounts(), address, {}, known=False)
+            return TaskResult({}, ReadCounts(), address, {}, known=False)
         problem, visits = cloudpickle.loads(order)
         with opened.lock, one_thread(problem.lines >= MANY), np.errstate(all="ignore"):
             if not pieces <= opened.pieces:
@@ -143,7 +143,7 @@ def work(
         return error
 
 
-def _visit(here: _Shards, problem: Problem, visits: Visits, address: str) -> Answer:
+def _visit(here: _Shards, problem: Problem, visits: Visits, address: str) -> TaskResult:
     expose(type(problem.loss))
     expose(type(problem.norm))
     here.reader.counts = ReadCounts()
@@ -158,7 +158,7 @@ def _visit(here: _Shards, problem: Problem, visits: Visits, address: str) -> Ans
         problem.workers.close()
     for parts in tree.values():
         parts[:] = [roles.returned(part, visit.sums) for (visit, _), part in zip(visits, parts, strict=True)]
-    return Answer(tree, here.reader.counts, address, rows)
+    return TaskResult(tree, here.reader.counts, address, rows)
 
 
 async def remove(folder: str, dask_worker: Any) -> None:

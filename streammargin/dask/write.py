@@ -14,7 +14,7 @@ import numpy as np
 from distributed import get_worker
 
 from streammargin.arrow import pa
-from streammargin.dask.partitions import Groups, Partitions, WithTasks
+from streammargin.dask.partitions import Partitions, RowGroups, WithTasks
 from streammargin.dask.pieces import Written, place, written
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.sources.hdf5.from_batches import write_batches
@@ -24,12 +24,12 @@ from streammargin.tables.formats import is_table
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spool import OfTable
-from streammargin.tables.tally import Counting, Tally, tally, together
+from streammargin.tables.tally import Counting, Tallied, tally, together
 
 T = TypeVar("T")
 
 
-class Part(NamedTuple):
+class WrittenPart(NamedTuple):
     """A partition: its collection, its number, the file of its piece."""
 
     collection: str
@@ -42,7 +42,7 @@ class Part(NamedTuple):
         return f"partition {self.number} of {self.collection}"
 
 
-def _items(data: Any, part: Part) -> list[Any]:
+def _items(data: Any, part: WrittenPart) -> list[Any]:
     """The frames or batches of a partition that have rows. Raises UsageError if it has others."""
     if isinstance(data, tuple) or is_table(data):
         data = [data]
@@ -58,9 +58,9 @@ def _items(data: Any, part: Part) -> list[Any]:
     return [item for item in items if not is_table(item) or len(item)]
 
 
-def reader_of(data: Any, part: Part) -> Reader | None:
+def reader_of(data: Any, part: WrittenPart) -> Reader | None:
     """A reader of the frames of a partition; None if it has no rows, or batches."""
-    if isinstance(data, Groups):
+    if isinstance(data, RowGroups):
         found = data.reader()
         return found if found.count != 0 else None
     items = _items(data, part)
@@ -86,21 +86,21 @@ def _answering(function: Callable[..., T]) -> Callable[..., T | StreamMarginErro
 
 
 @_answering
-def peeked(data: Any, part: Part) -> list[str] | bool:
+def peeked(data: Any, part: WrittenPart) -> list[str] | bool:
     """The columns of a partition of frames; else whether it has batches."""
     reader = reader_of(data, part)
     return bool(_items(data, part)) if reader is None else list(reader.columns)
 
 
 @_answering
-def looked(data: Any, part: Part, at: Callable[[Reader], T]) -> T | None:
+def looked(data: Any, part: WrittenPart, at: Callable[[Reader], T]) -> T | None:
     """What `at` finds in the reader of a partition of frames; None without rows."""
     reader = reader_of(data, part)
     return None if reader is None else at(reader)
 
 
 @_answering
-def write(data: Any, part: Part, rows: OfTable | None, columns: Sequence[str], digest: str) -> Written | None:
+def write(data: Any, part: WrittenPart, rows: OfTable | None, columns: Sequence[str], digest: str) -> Written | None:
     """Write the piece of a partition, in a worker; None if numbers alone are expected, and it has other values.
 
     rows: of frames with these columns, whose reader is here, without a schema if numbers alone are expected; None for
@@ -163,13 +163,13 @@ class Frames(Reader):
     """
 
     def __init__(
-        self, rows: Partitions, columns: list[str], parts: list[Part], each: Callable[..., list[Any]]
+        self, rows: Partitions, columns: list[str], parts: list[WrittenPart], each: Callable[..., list[Any]]
     ) -> None:  # fmt: skip
         self.rows, self.name, self.columns = rows, rows.name, columns
         self._parts, self._each = parts, each
         self._at: tuple[Reader, int]  # that of the latest batch, and the rows before it
 
-    def tally(self, reader: Reader, of: Counting) -> dict[str, Tally]:
+    def tally(self, reader: Reader, of: Counting) -> dict[str, Tallied]:
         """`tally` of all partitions, by the workers."""
         found = self._each(looked, self.rows, self._parts, partial(tally, of=of))
         return together(self.name, (each or {} for each in found))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streammargin.driver.outcome import Outcome
-from streammargin.driver.path import Path
+from streammargin.driver.path import RunPath
 from streammargin.driver.validate import Errors, scored
 from streammargin.points.base import Point, exact
 from streammargin.rows.blocks import Block
@@ -65,7 +65,7 @@ class Calibrating:
     path: the one over C, whose best value is known at its end.
     """
 
-    path: Path | None = None
+    path: RunPath | None = None
 
     def wanted(self, outcome: Outcome) -> bool:
         """Whether this outcome ends the training, and its best C is known."""

@@ -28,13 +28,13 @@ from streammargin.solvers.base import Method, Solver, Stage
 from streammargin.solvers.linear import first_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.roles import new
 from streammargin.solvers.visits import Visit
 from streammargin.sources.views import WatchedSource
 
 
-class Answer(NamedTuple):
+class CourseAnswer(NamedTuple):
     """It follows from where the run stands, and changes nothing. solver, state: of the current stage."""
 
     problem: Problem
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     early: EarlyStop | None
 
     @property
-    def best(self) -> Kept | None:
+    def best(self) -> BestKept | None:
         """The best passes, with early stopping, once a pass has an error."""
         return self.early.kept if self.early is not None and self.early.keeps else None
 
@@ -94,7 +94,7 @@ class Answer(NamedTuple):
 
     # what is proven
 
-    def figures_kept(self, best: Kept) -> tuple[list[Figures], np.ndarray | None]:
+    def figures_kept(self, best: BestKept) -> tuple[list[Figures], np.ndarray | None]:
         """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
         return self.solver.figures_kept(self.problem, self.state, best), best.wrong.copy()
 
@@ -209,7 +209,7 @@ class Course(Shared):
         self.states: dict[str, Any] = self._own_states() if states is None else states
         self.early: EarlyStop | None = None
         if self.limits.early_stop is not None:
-            self.states["early"] = new(Kept, problem, labels=NO_ROWS)
+            self.states["early"] = new(BestKept, problem, labels=NO_ROWS)
             self.early = EarlyStop(problem, self.limits.early_stop, self.states["early"])
         if progress is None:
             self.learn_next(None)
@@ -262,9 +262,9 @@ class Course(Shared):
         return self.stages[self.progress.stage].solver
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> CourseAnswer:
         """The answer so far."""
-        return Answer(self.problem, self.solver, self.state, self.progress, self.early)
+        return CourseAnswer(self.problem, self.solver, self.state, self.progress, self.early)
 
     def outcome(self) -> Outcome:
         """How the run ended."""

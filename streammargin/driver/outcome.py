@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.ranges import Measured
+from streammargin.driver.ranges import MeasuredColumns
 from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
@@ -58,7 +58,7 @@ class Outcome:
     hidden: bool = False
     unproven: list[float] = field(default_factory=list)
     limit: str = ""
-    measured: Measured | None = None
+    measured: MeasuredColumns | None = None
     counted: tuple[np.ndarray, np.ndarray] | None = None
 
     def of_kept(self) -> Outcome:

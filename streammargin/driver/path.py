@@ -20,7 +20,7 @@ SAVED = ("first", "number", "table", "best", "early")  # plain values
 
 
 @dataclass
-class Path:
+class RunPath:
     """`count` values of C, evenly spaced on a log scale.
 
     problem: the problem at C = unit. low, high: the first and the last value. By default the first is the largest C at

@@ -20,7 +20,7 @@ from streammargin.points.base import Point
 from streammargin.solvers import roles
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
 from streammargin.wording import warn
@@ -108,7 +108,7 @@ def _last_read(c: Course) -> Reading:
 
 def _end_last(c: Course) -> None:
     """Publish the certificates of the best passes."""
-    best: Kept = c.states["early"]
+    best: BestKept = c.states["early"]
     best.certified = True
     figures, wrong = c.answer.figures_kept(best)
     for trial in range(c.problem.trials):

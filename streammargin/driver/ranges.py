@@ -113,7 +113,7 @@ SHARE = 32  # one byte of so many of the budget may be used for it
 CONSTANT = 1e-12  # a variance below this times the mean square is rounding
 
 
-class Measured(NamedTuple):
+class MeasuredColumns(NamedTuple):
     """Means and standard deviations (d,) of the columns, 0 for a constant one, over so many rows."""
 
     means: np.ndarray
@@ -167,11 +167,11 @@ class Spread(Visited):
                 np.add.at(sums, columns, terms)
 
     @np.errstate(all="ignore")  # of what overflows nothing is told
-    def measured(self) -> Measured | None:
+    def measured(self) -> MeasuredColumns | None:
         """What was measured; None if that is not known, or overflows."""
         if not self.whole or not self.mass > 0.0:
             return None
         mean, square = self.total / self.mass, self.squares / self.mass
         variance = square - mean**2
         variance[variance <= CONSTANT * square] = 0.0
-        return Measured(mean, np.sqrt(variance), self.rows) if np.isfinite(variance).all() else None
+        return MeasuredColumns(mean, np.sqrt(variance), self.rows) if np.isfinite(variance).all() else None

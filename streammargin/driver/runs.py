@@ -17,7 +17,7 @@ from streammargin.arrays.threads import one_thread
 from streammargin.compiled.jit import compile_seconds, small_calls, told_of_compiling
 from streammargin.driver import snapshot
 from streammargin.driver.outcome import Outcome
-from streammargin.driver.path import Path
+from streammargin.driver.path import RunPath
 from streammargin.driver.phases import put_off
 from streammargin.driver.progress import DONE, PASS
 from streammargin.driver.run import Run
@@ -99,7 +99,7 @@ class Runs:
     """
 
     run: Run
-    path: Path | None = None
+    path: RunPath | None = None
 
     def advance(self, reason: str | None) -> None:
         """Do the next unit of work, or end the training for this reason."""

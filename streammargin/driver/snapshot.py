@@ -58,7 +58,9 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         run.states["ranges"] = roles.new(Ranges, problem, labels=NO_ROWS)
     for name, state in run.states.items():
         dtype = solver.dtype(problem) if name == "state" else float
-        roles.load(state, run.problem_of(name), dtype, roles.Saved(numbers[name], under(f"{name}/", arrays), {}, {}))
+        roles.load(
+            state, run.problem_of(name), dtype, roles.SavedState(numbers[name], under(f"{name}/", arrays), {}, {})
+        )
     kept, beside = under("kept/", arrays), under("beside/", arrays)
     for path, cache in roles.rows_kept(run.state):
         cache.load_beside(under(f"{path}.", kept), under(f"{path}.", beside))
@@ -95,13 +97,13 @@ Wanted = dict[str, tuple[RowCache, np.ndarray]]  # who keeps the rows with these
 
 
 @roles.state
-class Gathered(Visited):
+class GatheredRows(Visited):
     """Rows that are gathered, in the order of the source, as their caches keep them."""
 
     rows: Annotated[RowCache, Role.SUM]
 
     @staticmethod
-    def add(problem: Problem, sums: Gathered, wanted: Wanted, block: Block, first: int) -> None:
+    def add(problem: Problem, sums: GatheredRows, wanted: Wanted, block: Block, first: int) -> None:
         """Gather those of these rows that are wanted; their numbers are sorted."""
         start, pieces = sums.origin + first, sums.rows.pieces
         for name, (cache, ids) in wanted.items():
@@ -119,9 +121,9 @@ def read_rows(problem: Problem, holders: Holders, wanted: Wanted) -> dict[str, K
     every = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in wanted.values())])
     if not every.size:  # nobody must load rows before their scale is known
         return {}
-    gathered = roles.new(Gathered, problem, labels=NO_ROWS)
+    gathered = roles.new(GatheredRows, problem, labels=NO_ROWS)
     visit = Visit(
-        "cached rows", Gathered.add, ({name: (cache, np.sort(ids)) for name, (cache, ids) in wanted.items()},),
+        "cached rows", GatheredRows.add, ({name: (cache, np.sort(ids)) for name, (cache, ids) in wanted.items()},),
         leaves=False,
     )  # fmt: skip
     order = np.unique(np.searchsorted(bounds, every, side="right") - 1)

@@ -16,11 +16,11 @@ from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import MAPPING, SCALING, TRANSFORMING
-from streammargin.driver.ranges import Measured, bytes_of_spread, much_apart
+from streammargin.driver.ranges import MeasuredColumns, bytes_of_spread, much_apart
 from streammargin.driver.setup import FARTHEST
 from streammargin.errors import DataError, UsageError
 from streammargin.maps import make_map
-from streammargin.maps.base import Map, Seen
+from streammargin.maps.base import Map, MapSums
 from streammargin.maps.fitted import Fitted
 from streammargin.options.table import Options
 from streammargin.points.base import Point, Start
@@ -32,7 +32,7 @@ from streammargin.solvers.roles import ALL, Axis, Count, D, Stored, Sum, Total, 
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.views import MappedSource, ScaledSource, TransformedSource
-from streammargin.transforms.base import Seen as SeenColumns
+from streammargin.transforms.base import TransformSums as SeenColumns
 from streammargin.transforms.chain import PIECE, Chain, Link
 from streammargin.transforms.clipped import Clipped
 from streammargin.wording import note
@@ -132,7 +132,7 @@ class Transforming(Step):
 
 
 @state
-class Drawn(Visited):
+class DrawnMoments(Visited):
     """moments: of compiled/gram.py, over the present rows; seen: rows so far.
 
     The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
@@ -152,7 +152,7 @@ class Mapping(Step):
     """
 
     fitted: Fitted
-    kind_of_sums = Drawn
+    kind_of_sums = DrawnMoments
     leaves = False
 
     def __init__(
@@ -178,7 +178,7 @@ class Mapping(Step):
         return MappedSource(source, self.fitted)
 
     @staticmethod
-    def add(problem: Problem, sums: Drawn, drawn: np.ndarray, block: Block, first: int) -> None:
+    def add(problem: Problem, sums: DrawnMoments, drawn: np.ndarray, block: Block, first: int) -> None:
         block = alone(block)
         own = sums.labels.cut(first, first + block.rows())
         sums_of.add_moments(block._replace(bias=0.0), own.codes_of(0), own.weights, sums.moments)
@@ -191,7 +191,7 @@ class Mapping(Step):
             sums.columns = np.append(sums.columns, rows.indices.view(np.int32))
             sums.sizes = np.append(sums.sizes, np.diff(rows.indptr))
 
-    def finish(self, sums: Drawn) -> None:
+    def finish(self, sums: DrawnMoments) -> None:
         self.reader.release()
         if sums.seen < self.source.rows:  # the training ended in this read
             return
@@ -199,9 +199,9 @@ class Mapping(Step):
         if not np.isfinite(sums.moments).all():
             raise UsageError(f"{source.name}: squares of values overflow in the map; use `scale=std`")
         self.fitted.map = self._asked.resolved(source.features, sums_of.variance_of(sums.moments, source.features))
-        self.fitted.learned = self.fitted.map.learn(Seen(source.features, self._sample(sums), self._seed))
+        self.fitted.learned = self.fitted.map.learn(MapSums(source.features, self._sample(sums), self._seed))
 
-    def _sample(self, sums: Drawn) -> Any:
+    def _sample(self, sums: DrawnMoments) -> Any:
         """The drawn rows as an array, or as a csr_array."""
         values = sums.values.astype(np.float64)
         if not self.source.sparse:
@@ -290,7 +290,7 @@ class Scaling(Step):
         self.clip: float = clip
         self.center: np.ndarray = np.zeros(source.features)
         self.factor: np.ndarray = np.ones(source.features)
-        self.measured: Measured | None = None
+        self.measured: MeasuredColumns | None = None
 
     @staticmethod
     def nbytes(features: int) -> int:
@@ -318,7 +318,7 @@ class Scaling(Step):
         largest, name = sums.largest, self.source.name
         found = self._deviations(sums)
         if np.isfinite(found).all():
-            self.measured = None if self.link else Measured(self._means(sums), found, self.source.rows)
+            self.measured = None if self.link else MeasuredColumns(self._means(sums), found, self.source.rows)
         if self.kind == "auto":
             apart = much_apart(largest)
             if not (apart or self._far(sums, found)):

@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.compiled.jit import compile_seconds
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 
 
 @dataclass
@@ -77,9 +77,9 @@ class EarlyStop:
     patience: the passes in a row without a smaller error that end the training.
     """
 
-    def __init__(self, problem: Problem, patience: int, kept: Kept) -> None:
+    def __init__(self, problem: Problem, patience: int, kept: BestKept) -> None:
         self.patience: int = patience
-        self.kept: Kept = kept
+        self.kept: BestKept = kept
         self._each = problem.groups // problem.trials
 
     @property

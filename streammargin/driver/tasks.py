@@ -24,7 +24,7 @@ LISTED = 20  # most tasks that an error lists
 NOUN = "task"
 
 
-class Given(View):
+class GivenTasks(View):
     """Rows whose labels are the tasks (n,) in an array."""
 
     def __init__(self, values: Any, source: Source) -> None:
@@ -68,7 +68,7 @@ def column_of(
     """
     given = of_obs(data, given, "tasks")
     if not isinstance(given, str):
-        return Given(given, source)
+        return GivenTasks(given, source)
     if isinstance(data, Source):
         while isinstance(data, View):  # as the rows of a spool are
             data = data.source

@@ -13,7 +13,7 @@ import numpy as np
 from streammargin.compiled.predict import total_of_residuals
 from streammargin.driver.labels import KeptLabels, LabelReader
 from streammargin.driver.outcome import Outcome
-from streammargin.driver.path import Path
+from streammargin.driver.path import RunPath
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.points.base import Answer, Point, answered, exact, score
@@ -196,7 +196,7 @@ class Predictions:
     present: np.ndarray
     reader: BlockReader
     validator: Validator | None
-    path: Path | None = None
+    path: RunPath | None = None
     held_out: bool = False
 
     def __post_init__(self) -> None:

@@ -215,7 +215,7 @@ def refuse_gaps(y: Any) -> None:
         check_present(labels)
 
 
-class Scored:
+class ScoredMixin:
     """The score of an estimator, which precedes scikit-learn's mixin: files are scored as they are read."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

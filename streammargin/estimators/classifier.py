@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.driver.setup import hardly_classes
 from streammargin.errors import UsageError
-from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept
+from streammargin.estimators.base import HELD_OUT, Estimator, ScoredMixin, from_files, intercept
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
 from streammargin.model.base import Model
@@ -79,7 +79,7 @@ def _has_probabilities(estimator: MarginClassifier) -> None:
     )
 
 
-class Classifier(Scored, ClassifierMixin, Estimator):
+class Classifier(ScoredMixin, ClassifierMixin, Estimator):
     """The base class of the classifiers."""
 
     classes_: np.ndarray

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.estimators.base import HELD_OUT, Estimator, Scored, from_files, intercept, own
+from streammargin.estimators.base import HELD_OUT, Estimator, ScoredMixin, from_files, intercept, own
 from streammargin.losses.residuals import Interpolate
 from streammargin.model.base import Model
 from streammargin.options.table import Where
@@ -19,7 +19,7 @@ from sklearn.base import RegressorMixin  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 
-class Regressor(Scored, RegressorMixin, Estimator):
+class Regressor(ScoredMixin, RegressorMixin, Estimator):
     """The base class of the regressors."""
 
     of_numbers = True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.maps.base import Map as Map
-from streammargin.maps.base import Seen as Seen
+from streammargin.maps.base import MapSums as MapSums
 from streammargin.maps.base import product as product
 from streammargin.maps.fitted import Fitted, restored
 from streammargin.words import Family, called, classes_in
@@ -43,4 +43,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(["Map", "Seen", "product", *(cls.__name__ for cls in MAPS.values())])
+    return sorted(["Map", "MapSums", "product", *(cls.__name__ for cls in MAPS.values())])

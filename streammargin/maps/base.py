@@ -17,7 +17,7 @@ Arrays = dict[str, Any]  # arrays, and csr_arrays
 TILE = 128  # rows that are mapped at a time, always: a BLAS may sum in another order for another number of rows
 
 
-class Seen(NamedTuple):
+class MapSums(NamedTuple):
     """The sums that a map learns from, in a read of all rows.
 
     features: d; sample: (s, d) float64 some rows, an array or a csr_array; seed: of random draws.
@@ -54,7 +54,7 @@ class Map(Thing, ABC):
         return self
 
     @abstractmethod
-    def learn(self, seen: Seen) -> Arrays:
+    def learn(self, seen: MapSums) -> Arrays:
         """The arrays by name that `rows` takes; they are stored in the model."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from streammargin.kernels import known_kernel
 from streammargin.kernels.base import Kernel
 from streammargin.kernels.plain import Rbf
 from streammargin.kinds import Whole
-from streammargin.maps.base import Arrays, Map, Seen, product, tiles
+from streammargin.maps.base import Arrays, Map, MapSums, product, tiles
 from streammargin.words import Worded, entry, needed
 
 
@@ -60,7 +60,7 @@ class Nystroem(Map):
     def resolved(self, features: int, variance: float) -> Nystroem:
         return self.replace(kernel=self.of.resolved(features, variance))
 
-    def learn(self, seen: Seen) -> Arrays:
+    def learn(self, seen: MapSums) -> Arrays:
         Z, kernel = seen.sample, self.of
         values = np.concatenate([_values(kernel, tile, Z, _squares(Z))[:rows] for tile, rows in tiles(Z)])
         if not np.isfinite(values).all():

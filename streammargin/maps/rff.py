@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.kernels.plain import GAMMA, SCALE
 from streammargin.kinds import Whole
-from streammargin.maps.base import Arrays, Map, Seen, product
+from streammargin.maps.base import Arrays, Map, MapSums, product
 from streammargin.words import entry, needed
 
 
@@ -35,7 +35,7 @@ class Rff(Map):
             return self
         return self.replace(gamma=1.0 / (features * variance) if variance > 0.0 else 1.0)
 
-    def learn(self, seen: Seen) -> Arrays:
+    def learn(self, seen: MapSums) -> Arrays:
         random, d, wanted = np.random.default_rng(seen.seed), seen.features, -(-self.columns // 2)
         found = np.empty((d, wanted))
         for low in range(0, wanted, d):

@@ -18,7 +18,7 @@ from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
 from streammargin.model.evaluation import Tally, judged, tally_of
 from streammargin.model.file import MOMENTS, NAMES, write_model
-from streammargin.model.rows import TABLE, AnyRows, Beside
+from streammargin.model.rows import TABLE, AnyRows, TaskedRows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
@@ -97,9 +97,9 @@ class Model(Scorer):
             x = self._rows_before(data) if x is None else x
             y = self._labels_before(data) if labelled and y is None else y
         if of_table or is_matrix(data):
-            from streammargin.model.tables import Wanted, in_order
+            from streammargin.model.tables import WantedRows, in_order
 
-            wanted = Wanted(x, y, labelled, unknown, id, tasks, memory, missing_columns, mask)
+            wanted = WantedRows(x, y, labelled, unknown, id, tasks, memory, missing_columns, mask)
             with in_order(data, self, schema, wanted) as rows:
                 yield rows
             return
@@ -116,7 +116,7 @@ class Model(Scorer):
             if tasks is not None:
                 own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
                 numbers = matched(column_of(stack, own, data, x, source), self.tasks or ())
-            yield Beside(source, numbers, names) if names or tasks is not None else source
+            yield TaskedRows(source, numbers, names) if names or tasks is not None else source
 
     def asked_tasks(self, tasks: Any) -> Any:
         """The tasks of rows: as given, or in the column that had them in training. Raises UsageError without one."""

@@ -18,7 +18,7 @@ from streammargin.losses import is_numeric
 from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
-from streammargin.model.rows import AnyRows, Rows
+from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET, Scorer
 from streammargin.ordered import columns_of
 from streammargin.points.base import Answer, answered, exact
@@ -41,7 +41,7 @@ class Tally(ABC):
     """Takes the rows of a source, some at a time, and tells their figures. `judged` runs on several cores at once."""
 
     @abstractmethod
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> Any:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> Any:
         """Labels (m,) as they are stored, of these rows, as `judged` takes them. Raises DataError."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
     return total
 
 
-class Judged(NamedTuple):
+class JudgedRows(NamedTuple):
     """Some rows: their classes and the predicted ones (m,), the smallest margin, sums, margins if kept, and ranks."""
 
     codes: np.ndarray
@@ -129,7 +129,7 @@ class OfClasses(Tally):
         self.correct: np.ndarray = np.zeros(k, np.int64)
         self.guessed: np.ndarray = np.zeros(k, np.int64)
 
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
         raw = class_values(given, source.name, shifted(source.label_place, piece.first))
         values, inverse = distinct(raw)
@@ -143,7 +143,7 @@ class OfClasses(Tally):
             )
         return codes
 
-    def judged(self, labels: np.ndarray, scores: np.ndarray) -> Judged:
+    def judged(self, labels: np.ndarray, scores: np.ndarray) -> JudgedRows:
         from streammargin.compiled.predict import total_coupled_loss, total_loss
 
         codes, smallest, total = labels, math.inf, 0.0
@@ -160,7 +160,7 @@ class OfClasses(Tally):
         ranks = [ranked(scores[:, k], codes == (k if len(self.rankings) > 1 else 1)) for k in range(len(self.rankings))]
         kept = None if self.top is None else margins
         among, surprise = self._among(codes, scores), self._surprise(codes, scores)
-        return Judged(codes, answered(scores), smallest, total, kept, ranks, among, surprise)
+        return JudgedRows(codes, answered(scores), smallest, total, kept, ranks, among, surprise)
 
     def _among(self, codes: np.ndarray, scores: np.ndarray) -> list[int]:
         """How many labels are among the classes of the largest scores; ties count against it, as in scikit-learn."""
@@ -178,7 +178,7 @@ class OfClasses(Tally):
         p = np.clip(self.probable(scores), np.finfo(np.float64).eps, 1.0 - np.finfo(np.float64).eps)
         return -float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
 
-    def add(self, part: Judged) -> None:
+    def add(self, part: JudgedRows) -> None:
         codes, guess, size = part.codes, part.guess, len(self.counts)
         self.smallest, self.total = min(self.smallest, part.smallest), self.total + part.total
         self.surprise += part.surprise
@@ -266,7 +266,7 @@ class OfNumbers(Tally):
     seen: int = 0
     kept: list[np.ndarray] = field(default_factory=list)
 
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> np.ndarray:
         """Numbers (m,)."""
         why = f"{source.name}: the labels are not numbers, but the model predicts numbers"
         return number_values(given, why, shifted(source.label_place, piece.first))
@@ -325,7 +325,7 @@ class OfSeveral(Tally):
     total: float = 0.0
     right: int = 0
 
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> tuple[np.ndarray, list[Any]]:
         """Numbers (m, outputs), and what each output makes of its own."""
         why = f"{source.name}: the labels of several columns are not numbers, but the model predicts numbers"
         labels = given.reshape(len(given), -1)
@@ -381,7 +381,7 @@ def judged(
     if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
         stored = LabelCursor(iter([as_array(y, "y")]))
 
-    def labelled(pieces: list[Rows]) -> Iterator[tuple[Rows, Any]]:
+    def labelled(pieces: list[ModelRows]) -> Iterator[tuple[ModelRows, Any]]:
         """The pieces with their labels as the tally takes them; in order, as labels of files are."""
         nonlocal rows
         for piece in pieces:
@@ -456,6 +456,6 @@ def _tally_of_one(model: Scorer, loss: Any, top: float | None, length: float, mo
 
 
 @np.errstate(all="ignore")  # on another thread
-def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[Rows, Any]) -> Any:
+def _judged(model: Scorer, tally: Tally, source: AnyRows, answer: Answer, asked: tuple[ModelRows, Any]) -> Any:
     piece, labels = asked
     return tally.judged(labels, model.scored(source, answer, piece).scores)

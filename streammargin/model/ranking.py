@@ -28,7 +28,7 @@ def rows_in(memory: int, rankings: int) -> int:
     return max(1, memory // (HELD * max(1, rankings) + SORTED // PARTS))
 
 
-class Runs(Protocol):
+class SortedRuns(Protocol):
     """Sorted runs, one after the other."""
 
     ends: list[int]
@@ -37,7 +37,7 @@ class Runs(Protocol):
         """Rows of a run from this place on."""
 
 
-class Held:
+class HeldRuns:
     """Sorted runs in memory."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Held:
         return self._runs[number][start : start + count]
 
 
-class Stored:
+class StoredRuns:
     """Sorted runs in a temporary file."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Stored:
 class Rest:
     """The rest of a run that is being merged: its rows from `start` to `end`."""
 
-    runs: Runs
+    runs: SortedRuns
     start: int
     end: int
 
@@ -112,21 +112,21 @@ class Ranking:
 
     def __init__(self, most: int, workers: Workers = ALONE) -> None:
         self.most, self._workers = most, workers
-        self._held = Held()
-        self._levels: list[Stored] = []
+        self._held = HeldRuns()
+        self._levels: list[StoredRuns] = []
         self._above = self._wrong = 0  # rows of the class, and of the rest
 
     def add(self, run: np.ndarray) -> None:
         """Add some rows, as `ranked` makes them."""
         if self._held.ends[-1] and self._held.ends[-1] + len(run) > self.most:
             self._write(0, self._held)
-            self._held = Held()
+            self._held = HeldRuns()
         self._held.add(run)
 
-    def _write(self, level: int, found: Runs) -> None:
+    def _write(self, level: int, found: SortedRuns) -> None:
         """Merge these runs into one of a level."""
         if level == len(self._levels):
-            self._levels.append(Stored())
+            self._levels.append(StoredRuns())
         runs = self._levels[level]
         runs.write(self._workers.each(tied, merged([found], self.most), self._workers.threads))
         if len(runs.ends) > FAN:
@@ -143,16 +143,16 @@ class Ranking:
             runs.close()
         return (area / (above * wrong), precision / above) if above and wrong else (None, None)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[RunPart]:
         """All rows, the largest scores first."""
         self._above = self._wrong = 0
         for part in merged([self._held, *self._levels], self.most):
-            yield Part(part, self._above, self._wrong)
+            yield RunPart(part, self._above, self._wrong)
             right = int(part["positive"].sum())
             self._above, self._wrong = self._above + right, self._wrong + int(part["rows"].sum()) - right
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """Rows of some runs; above, wrong: rows of the class, and of the rest, with larger scores."""
 
     rows: np.ndarray
@@ -160,7 +160,7 @@ class Part(NamedTuple):
     wrong: int
 
 
-def figures_of(part: Part) -> tuple[float, float]:
+def figures_of(part: RunPart) -> tuple[float, float]:
     """(pairs of a row of the class above one of the rest, precisions of the rows of the class), added up."""
     run = tied(part.rows)
     right = run["positive"].astype(np.float64)
@@ -170,7 +170,7 @@ def figures_of(part: Part) -> tuple[float, float]:
     return float(np.sum(others * (before + right / 2.0))), float(np.sum(right * hits / (hits + misses)))
 
 
-def merged(levels: Sequence[Runs], most: int) -> Iterator[np.ndarray]:
+def merged(levels: Sequence[SortedRuns], most: int) -> Iterator[np.ndarray]:
     """The rows of all these runs in parts, of which no two have a score in common; the largest scores come first."""
     total, most = sum(runs.ends[-1] for runs in levels), max(1, most // PARTS)
     count = -(-total // most)

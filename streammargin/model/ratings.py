@@ -14,7 +14,7 @@ from streammargin.losses.ratings import RATINGS, LevelHinge
 from streammargin.model.base import Model
 from streammargin.model.evaluation import OfNumbers, Tally
 from streammargin.model.file import COLUMN_NAMES, ROW_NAMES
-from streammargin.model.rows import AnyRows, Rows
+from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.points.factors import Factors
 from streammargin.rows.blocks import DenseBlock
 from streammargin.sources.batch import Batch, Ordered
@@ -38,7 +38,7 @@ class OfRatings(Tally):
         self.model, self.numbers, self.right = model, OfNumbers(None, None), 0
         self.levels = np.union1d(model.levels, model.loss.levels)
 
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> np.ndarray:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> np.ndarray:
         return given
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> tuple[OfNumbers, int]:
@@ -118,7 +118,7 @@ class RatingsModel(Model):
         entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
         yield pairs_of(entries, self._both)
 
-    def _overflow(self, source: AnyRows, rows: Rows, row: int) -> DataError:
+    def _overflow(self, source: AnyRows, rows: ModelRows, row: int) -> DataError:
         assert isinstance(rows.block, DenseBlock)
         i, j = rows.block.X[row].astype(int).tolist()
         place = f"row {self.row_names_[i]}, column {self.column_names_[j]}"

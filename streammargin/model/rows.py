@@ -15,7 +15,7 @@ from streammargin.sources.views import View
 TABLE = "table"  # the entry of a model's header that has its schema
 
 
-class Rows(NamedTuple):
+class ModelRows(NamedTuple):
     """Rows from `first` on, with labels, names of rows, arrays (m,), and tasks (m,) if they are asked for.
 
     To be scored, tasks are numbers: a row has the score of the lines of its task alone.
@@ -27,14 +27,14 @@ class Rows(NamedTuple):
     ids: tuple[np.ndarray, ...] = ()
     tasks: np.ndarray | None = None
 
-    def part(self, low: int, high: int) -> Rows:
+    def part(self, low: int, high: int) -> ModelRows:
         """Some of them, in place."""
         labels, tasks = (None if of is None else of[low:high] for of in (self.labels, self.tasks))
         ids = tuple(of[low:high] for of in self.ids)
-        return Rows(self.first + low, part(self.block, low, high), labels, ids, tasks)
+        return ModelRows(self.first + low, part(self.block, low, high), labels, ids, tasks)
 
 
-def rows_of(found: Ordered) -> Iterator[Rows]:
+def rows_of(found: Ordered) -> Iterator[ModelRows]:
     """Rows that are read once, in the type that those of a training have."""
     first = 0
     for batch in found.read():
@@ -44,14 +44,14 @@ def rows_of(found: Ordered) -> Iterator[Rows]:
             assert batch.data is not None and batch.indices is not None and batch.indptr is not None
             indptr, width = np.ascontiguousarray(batch.indptr, np.int64), found.features or 0
             block = CSRBlock(batch.data.astype(found.dtype), batch.indices.astype(np.uint32), indptr, width, 0.0)
-        yield Rows(first, block, batch.labels, batch.ids, batch.tasks)
+        yield ModelRows(first, block, batch.labels, batch.ids, batch.tasks)
         first += batch.rows
 
 
 AnyRows = Source | Ordered
 
 
-class Beside(View):
+class TaskedRows(View):
     """The rows of a source with the numbers of their tasks, of a model that has weights for each task, and names.
 
     names: columns with the names of rows as labels.

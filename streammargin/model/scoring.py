@@ -16,7 +16,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
 from streammargin.model.columns import ERROR, ZERO, checked, matching_bytes, order_of
-from streammargin.model.rows import AnyRows, Beside, Rows, rows_of
+from streammargin.model.rows import AnyRows, ModelRows, TaskedRows, rows_of
 from streammargin.numpy_model import log_odds
 from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
@@ -40,7 +40,7 @@ METHOD = "log_likelihood"  # the method of a loss whose scores give probabilitie
 OF_ALL = "log_likelihoods"  # the same of a loss of all scores of a row
 
 
-class Scored(NamedTuple):
+class ScoredRows(NamedTuple):
     """Scores (m, k) of the rows from `start` on, and names of rows, if asked for."""
 
     start: int
@@ -153,7 +153,7 @@ class Scorer:
     def score_blocks(
         self, source: AnyRows, memory: int | None = None, missing_columns: str = ERROR, workers: Workers = ALONE,
         made: Callable[[np.ndarray], np.ndarray] = np.asarray,
-    ) -> Iterator[Scored]:  # fmt: skip
+    ) -> Iterator[ScoredRows]:  # fmt: skip
         """The scores over a source or a table, in order, within `memory` bytes, the model included.
 
         None: 96 MiB besides the model and the column names. made: of the scores, what takes their place. Raises
@@ -161,7 +161,7 @@ class Scorer:
         """
         for answer, pieces in self.pieces(source, memory, missing_columns, workers):
 
-            def scored(piece: Rows, answer: Answer = answer) -> Scored:
+            def scored(piece: ModelRows, answer: Answer = answer) -> ScoredRows:
                 found = self.scored(source, answer, piece)
                 return found._replace(scores=made(found.scores))
 
@@ -169,7 +169,7 @@ class Scorer:
 
     def pieces(
         self, source: AnyRows, memory: int | None, missing_columns: str, workers: Workers, beside: int = 0
-    ) -> Iterator[tuple[Answer, list[Rows]]]:
+    ) -> Iterator[tuple[Answer, list[ModelRows]]]:
         """The scorer of the rows, and the pieces of each block; beside: further bytes of the budget."""
         if not isinstance(source, Source):
             answer = self.answer if source.matched else self._answer_for(source, checked(missing_columns))
@@ -186,15 +186,15 @@ class Scorer:
             names = self.feature_names_in_
             memory = held + BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, checked(missing_columns), memory, held)
-        of = source.tasks if isinstance(source, Beside) else None
-        cursors = [LabelCursor(each.labels()) for each in source.names] if isinstance(source, Beside) else []
+        of = source.tasks if isinstance(source, TaskedRows) else None
+        cursors = [LabelCursor(each.labels()) for each in source.names] if isinstance(source, TaskedRows) else []
         checks = source.sparse or of is not None or not isinstance(answer, LinearPoint)  # else scores show faults
         for first, stop, block in read_blocks(source, memory, held + beside, workers, checks):
             tasks = None if of is None else of[first:stop]
             ids = tuple(cursor.take(stop - first) for cursor in cursors)
-            yield answer, self._cut(answer, Rows(first, block, None, ids, tasks))
+            yield answer, self._cut(answer, ModelRows(first, block, None, ids, tasks))
 
-    def _cut(self, answer: Answer, rows: Rows) -> list[Rows]:
+    def _cut(self, answer: Answer, rows: ModelRows) -> list[ModelRows]:
         """The rows in pieces, which do not depend on the number of threads; their tasks are numbers."""
         count, each = rows.block.rows(), max(8 * answer.outputs, self.classes_.dtype.itemsize)
         most = min(_PIECE_ROWS, _SCORES // each, _PIECE * count // max(1, nbytes(rows.block)))
@@ -202,7 +202,7 @@ class Scorer:
         return [rows.part(low, high) for low, high in itertools.pairwise(ends)]
 
     @np.errstate(all="ignore")  # what overflows is told
-    def scored(self, source: AnyRows, answer: Answer, rows: Rows) -> Scored:
+    def scored(self, source: AnyRows, answer: Answer, rows: ModelRows) -> ScoredRows:
         """The scores of some rows. Raises DataError if one overflows."""
         scores = np.empty((rows.block.rows(), answer.outputs if rows.tasks is None else 1))
         try:
@@ -220,9 +220,9 @@ class Scorer:
             if isinstance(source, Source):
                 check_block(source, rows.block, rows.first)
             raise self._overflow(source, rows, int(bad[0]))
-        return Scored(rows.first, scores, rows.ids)
+        return ScoredRows(rows.first, scores, rows.ids)
 
-    def _overflow(self, source: AnyRows, rows: Rows, row: int) -> DataError:
+    def _overflow(self, source: AnyRows, rows: ModelRows, row: int) -> DataError:
         where, place = source.place(rows.first + row)
         return DataError(f"{where}: the score of row {place} overflows; divide the rows by a constant")
 

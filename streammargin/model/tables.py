@@ -29,10 +29,10 @@ from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import USUAL, Room
-from streammargin.tables.table import Beside, apart, matched
+from streammargin.tables.table import NamesBeside, apart, matched
 
 
-class Wanted(NamedTuple):
+class WantedRows(NamedTuple):
     """The request for rows to score, as for `Model.rows_of`."""
 
     x: str | None
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
 
 @contextlib.contextmanager
-def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) -> Iterator[Ordered]:
+def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: WantedRows) -> Iterator[Ordered]:
     """The rows of a table, or of files of numbers, for a model, whose columns the schema has; None: it has none.
 
     Raises DataError, InputMissingError, UsageError.
@@ -61,7 +61,7 @@ def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: Wanted) ->
             yield _of_table(data, known, tuple(model.outputs or ()), wanted, missing)
 
 
-def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wanted, missing: str) -> Ordered:
+def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: WantedRows, missing: str) -> Ordered:
     """The rows of a table as the schema of a model makes them; outputs: the columns of its labels, if several."""
     asked, y, tasks = Asked(unknown=wanted.unknown), wanted.y, wanted.tasks
     if tasks is not None and not isinstance(tasks, str):
@@ -78,12 +78,12 @@ def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: Wante
     schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
     from streammargin.tables.apply import rows_of
 
-    found = rows_of(reader, schema, asked, Beside(labels, id=wanted.id, tasks=tasks or ""))
+    found = rows_of(reader, schema, asked, NamesBeside(labels, id=wanted.id, tasks=tasks or ""))
     return Ordered(found, schema.sparse, schema.features, np.dtype(schema.dtype), name=reader.name,
                    key=reader.fingerprint, matched=True)  # fmt: skip
 
 
-def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: Wanted) -> Ordered:
+def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: WantedRows) -> Ordered:
     """Rows of numbers of files, which the stack closes; of sparse ones the columns of the model."""
     tasks = None if wanted.tasks is None else tasks_in_memory(wanted.tasks, "the rows", wanted.mask)
     name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

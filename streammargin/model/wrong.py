@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from streammargin.model.base import Model
-from streammargin.model.evaluation import Judged, OfClasses, OfNumbers, Tally, tally_of
-from streammargin.model.rows import AnyRows, Rows
+from streammargin.model.evaluation import JudgedRows, OfClasses, OfNumbers, Tally, tally_of
+from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.workers import Workers
 
 BINS, WORST = 256, 10  # bins of a histogram, rows that are told
@@ -59,7 +59,7 @@ class Wrong(Tally):
     distances: Histogram = field(default_factory=Histogram)
     worst: list[Row] = field(default_factory=list)
 
-    def known(self, source: AnyRows, piece: Rows, given: np.ndarray) -> Known:
+    def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> Known:
         return self.inner.known(source, piece, given), piece.ids
 
     def judged(self, known: Known, scores: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, list[Row]]:
@@ -71,7 +71,7 @@ class Wrong(Tally):
             order = np.argsort(-np.abs(distances), kind="stable")[:WORST]
             rows = [_row(k, float(labels[k]), float(scores[k, 0]), distances[k], ids) for k in order.tolist()]
             return part, distances, distances < 0.0, rows
-        assert isinstance(part, Judged)
+        assert isinstance(part, JudgedRows)
         distances, wrong = apart(labels, scores), part.guess != labels
         order = np.argsort(np.where(wrong, distances, np.inf), kind="stable")[: min(WORST, np.count_nonzero(wrong))]
         classes = self.inner.classes.tolist()

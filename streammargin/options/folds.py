@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Column, Kind, Number, Rows, Whole, Word
+from streammargin.kinds import ColumnName, Kind, Number, RowsFile, Whole, Word
 from streammargin.wording import shown
 from streammargin.words import Family, Thing, entry, needed
 
@@ -26,8 +26,8 @@ class Folds(Thing):
 
     count: int = needed(Whole(2, "K"), "how many folds")
     by: str | None = entry(
-        None, Column("NAME|FILE:NAME"), "rows with one value of this column stay in one fold; none: rows are dealt one "
-        "by one", kw_only=True,
+        None, ColumnName("NAME|FILE:NAME"), "rows with one value of this column stay in one fold; none: rows are dealt "
+        "one by one", kw_only=True,
     )  # fmt: skip
     order: str | None = entry(
         None, Word(("yes", PAST)), "yes: folds are stretches of consecutive rows; past: there are K + 1 of them, and "
@@ -87,13 +87,13 @@ class Cv(Kind):
         return FAMILY.of(f"folds:{Whole(2).check(what, value)}")
 
     @staticmethod
-    def read_by(value: object) -> list[tuple[Column, str]]:
+    def read_by(value: object) -> list[tuple[ColumnName, str]]:
         """(kind, name) of the column of groups, if there is one."""
         try:
             by = Cv().check("cv", value).by if value is not None else None
         except UsageError:  # reported where it is used
             return []
-        return [] if by is None else [(Column("NAME|FILE:NAME"), by)]
+        return [] if by is None else [(ColumnName("NAME|FILE:NAME"), by)]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class HeldOut(Rows):
+class HeldOut(RowsFile):
     """A file of rows, or a share of the rows: 20%, 0.2, in Python 0.2. A file of that name wins."""
 
     metavar: str = "DATA|SHARE"

@@ -17,7 +17,7 @@ SCALES = Word(("none", "maxabs", "std", "auto", f"{CLIP}10"))
 
 
 @dataclass(frozen=True)
-class Steps(Kind):
+class StepWords(Kind):
     """Words of `transform` in their order, objects, or a list of both."""
 
     metavar: str = "STEP[,STEP]"

@@ -19,21 +19,21 @@ from streammargin.errors import UsageError
 from streammargin.kernels import FAMILY as KERNELS
 from streammargin.kernels import Kernel
 from streammargin.kinds import (
-    Column,
+    ByteSize,
+    ClassFactors,
+    ColumnName,
+    ColumnNames,
     Dataset,
-    Factors,
-    Folder,
-    Given,
+    FolderPath,
+    InputName,
     Kind,
     Label,
-    Labels,
+    LabelList,
     Mask,
-    Names,
     Number,
-    Read,
-    Rows,
-    Saved,
-    Size,
+    RowsFile,
+    SavedModel,
+    Switch,
     Texts,
     Threads,
     Whole,
@@ -46,7 +46,7 @@ from streammargin.maps import FAMILY as MAPS
 from streammargin.maps.base import Map
 from streammargin.options.costs import Absolute, Costs, Path, Tolerance, finite
 from streammargin.options.folds import Cv, Folds, HeldOut, Known, Share
-from streammargin.options.steps import Scale, Steps, parts_of
+from streammargin.options.steps import Scale, StepWords, parts_of
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord
@@ -140,18 +140,18 @@ class Options:
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; the weight "
         "of a value is penalised; midway is found after the weights (default 1; 0 for C = inf; free for regression, "
         "and for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
-    transform: Sequence[Transform | str] | Transform | str | None = option(None, Steps(), "problem", RUNS,
+    transform: Sequence[Transform | str] | Transform | str | None = option(None, StepWords(), "problem", RUNS,
         "steps of each row before the scale, such as total:10000,log1p; also sqrt, unit, tfidf; the model keeps them "
         "(default none)", common=True)
     scale: str = option("none", Scale(), "problem", ROWS,
         "scale the columns first; the model takes unscaled rows; sparse columns are not centred; std:clip=10 clips "
         "scaled values to -10 .. 10; auto: std if the ranges of columns differ over a thousandfold, or one is far from "
         "0 compared with its spread; else none", common=True)
-    class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
+    class_weight: str | Mapping[object, float] | None = option(None, ClassFactors(), "problem", CLASSES,
         "factors of C by label, or balanced: all classes have the same weight", common=True)
     positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
         "train this class against the rest")
-    classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
+    classes: Sequence[object] | None = option(None, LabelList(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
     multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
         "ovr: each class against the rest; joint: one problem for all classes, by the softmax of loss=logistic or the "
@@ -167,28 +167,28 @@ class Options:
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "finish within S seconds of training, the last check included", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
-    memory: str | int = option("1G", Size(), "resources", ANYWHERE,
+    memory: str | int = option("1G", ByteSize(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's is on top", common=True)
     threads: int | str | None = option(None, Threads(), "resources", CALLS | Where.STREAM,
         "number of threads, or all cores; the model does not depend on it (default 1, in the shell all)")
     seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "seed of all random choices")
-    checkpoint: str | None = option(None, Folder("DIR"), "run", RUNS,
+    checkpoint: str | None = option(None, FolderPath("DIR"), "run", RUNS,
         "save the state in this folder, and resume from it; the state of another unfinished training is an error "
         "(exit code 75: stopped early, run the same command again)", common=True)
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "run", RUNS, "seconds between two checkpoints; more if they would take over 2% of the time")
-    init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
+    init: object = option(None, SavedModel("MODEL"), "data", Where.SHELL | Where.NUMBERS,
         "begin from the weights of this model; columns are matched by name and classes by label, and others start at "
         "0; for newton and pdprox, and active-set at C = inf")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
-    y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
+    y: object = option(None, ColumnName("NAME|FILE:NAME"), "data", CALLS,
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
-    sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
+    sample_weight: object = option(None, ColumnName("NAME|FILE"), "data", CALLS,
         "weights of rows, factors of C (default: the dataset sample_weight, if it exists); 0: the row is left out")
     mask: str | None = option(None, Mask("COLUMN=VALUE"), "data", CALLS,
         "take only the rows with this value in a column of their file, such as obs/tissue=lung; for HDF5 and zarr; "
         "held-out files need the column, too")
-    tasks: object = option(None, Column("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
+    tasks: object = option(None, ColumnName("NAME|FILE:NAME"), "data", Where.SHELL | Where.NUMBERS,
         "the task of each row, such as the shop of a sale, named like `y`; each task learns its own weights; with a "
         "penalty such as l21 or trace tasks learn from each other; predictions need the task of each row, too")
     valid: object = option(None, HeldOut("DATA|SHARE"), "data", Where.SHELL | Where.NUMBERS,
@@ -202,23 +202,23 @@ class Options:
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
         "learn probabilities from the scores of held-out rows, of `cv` or `valid`: sigmoid is Platt's curve of two "
         "numbers, isotonic any curve that never falls")
-    columns: Sequence[str] | None = option(None, Names(), "table", TABLES, "use only these columns; of "
+    columns: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "use only these columns; of "
         "several files of rows whose columns differ: common, those that all have, or all, where a missing one is 0")
-    drop: Sequence[str] | None = option(None, Names(), "table", TABLES, "leave these columns of a table out")
-    categorical: Sequence[str] | None = option(None, Names(), "table", TABLES, "treat these columns of a "
+    drop: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "leave these columns of a table out")
+    categorical: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "treat these columns of a "
         "table as categories, such as zip codes")
     text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table; each "
         "word, or sequence of up to N words, is hashed to one of 2^18 columns")
     decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of "
         "ambiguous numbers of a table, such as 1,234 (default: they are an error)")
-    dates: bool | str | None = option(None, Given(("day-first", "month-first")), "table", TABLES, "expand the dates of "
-        "a table to years, days, month, day of the week and hour; the value is the order of ambiguous ones (default: "
-        "dates are an error)")
+    dates: bool | str | None = option(None, Switch(("day-first", "month-first")), "table", TABLES, "expand the dates "
+        "of a table to years, days, month, day of the week and hour; the value is the order of ambiguous ones "
+        "(default: dates are an error)")
     missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "replace missing values "
         "of a table by the mean, by zero, or by the mean and a column that marks them (default: they are an error)")
     unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "categories of a held-out table "
         "that were not in the training data: an error, or zeros (default: error)")
-    spool: str | None = option(None, Folder("DIR"), "table", TABLES | Where.STREAM,
+    spool: str | None = option(None, FolderPath("DIR"), "table", TABLES | Where.STREAM,
         "folder for the rows of a table or of batches as numbers; they are used again while nothing changes "
         "(default: beside the model)")
     # fmt: on
@@ -404,13 +404,13 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
             named += kind.read_by(value)
         elif isinstance(kind, HeldOut) and isinstance(kind.check(line.name, value), Share):
             continue
-        elif isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
+        elif isinstance(kind, InputName) and isinstance(value, (str, os.PathLike)):
             named.append((kind, os.fspath(value)))
     rows, datasets, models = (
-        [value for kind, value in named if isinstance(kind, base)] for base in (Rows, Dataset, Saved)
+        [value for kind, value in named if isinstance(kind, base)] for base in (RowsFile, Dataset, SavedModel)
     )
-    columns = [kind.column(value) for kind, value in named if isinstance(kind, Column)]
-    files = [file for kind, value in named if isinstance(kind, Column) for file in kind.files(value)]
+    columns = [kind.column(value) for kind, value in named if isinstance(kind, ColumnName)]
+    files = [file for kind, value in named if isinstance(kind, ColumnName) for file in kind.files(value)]
     return {"rows": rows, "x": next(iter(datasets), None), "columns": columns, "files": [*files, *models]}
 
 

@@ -16,7 +16,7 @@ TINY = 1e-300
 RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
-class Columns(NamedTuple):
+class PenalisedColumns(NamedTuple):
     """The penalised columns: their number d, and a function that reads the groups (m,) of all.
 
     constant: whether the constant column is one more of them, the last. lines: of weights that share one objective.
@@ -49,7 +49,7 @@ class PenaltyWord(Thing, ABC):
         return False
 
     @abstractmethod
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         """The penalty for these columns."""
 
 
@@ -63,7 +63,7 @@ class Penalty(PenaltyWord):
     Where it is `of_lines` all arrays (m,) are (lines, m): a line of weights for each output.
     """
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return self
 
     @abstractmethod

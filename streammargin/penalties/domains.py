@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from streammargin.kinds import Number
-from streammargin.penalties.base import TINY, ByEntry, Columns, Penalty, shrink
+from streammargin.penalties.base import TINY, ByEntry, PenalisedColumns, Penalty, shrink
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.words import entry
 
@@ -164,7 +164,7 @@ class Bounded(Penalty):
     low: float | None = entry(default=None, kind=LOW, help="the least that a weight may be", kw_only=True)
     high: float | None = entry(default=None, kind=HIGH, help="the most that a weight may be", kw_only=True)
 
-    def boxed(self, columns: Columns, r: float) -> Penalty | None:
+    def boxed(self, columns: PenalisedColumns, r: float) -> Penalty | None:
         """r ||w||_1 + (1 - r)/2 ||w||^2 between these numbers, but for the constant; None if there are none."""
         low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
         if low == -math.inf and high == math.inf:

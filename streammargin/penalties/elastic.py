@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.penalties.base import RATIO, ByEntry, Columns, Penalty, Pieces, Square, shrink, single
+from streammargin.penalties.base import RATIO, ByEntry, PenalisedColumns, Penalty, Pieces, Square, shrink, single
 from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import Shrunk, lp_norm
 from streammargin.penalties.norms import L1
@@ -23,7 +23,7 @@ class ElasticNet(ByEntry, Bounded, Square):
     name = "elasticnet"
     l1_ratio: float = entry(0.5, RATIO, "r, the share of the l1 norm; 1 is the penalty l1")
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return self.boxed(columns, self.l1_ratio) or (L1() if self.l1_ratio == 1.0 else self)
 
     def value(self, w: np.ndarray) -> float:

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Column
-from streammargin.penalties.base import RATIO, ByEntry, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
-from streammargin.penalties.mirror_maps import Grouped as KernelGroups
+from streammargin.kinds import ColumnName
+from streammargin.penalties.base import RATIO, ByEntry, Norm, PenalisedColumns, Penalty, PenaltyWord, Pieces, Square
+from streammargin.penalties.mirror_maps import GroupedNorm as KernelGroups
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.penalties.outputs import ExclusiveColumns
 from streammargin.penalties.powers import POWER, powered
 from streammargin.words import entry, needed
 
-GROUPS = Column("FILE", any_file=True)
+GROUPS = ColumnName("FILE", any_file=True)
 GROUPS_HELP = (
     "an integer for each column: FILE (one a line, or .npy), NAME of a dataset, FILE:NAME; in Python an array too"
 )
@@ -186,7 +186,7 @@ class Group(PenaltyWord):
     l1_ratio: float = entry(1.0, RATIO, "r, the share of the norms; the rest is 1/2 ||w||^2, which ascent needs")
     power: float | None = POWER
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         groups = Groups(columns.groups(self.groups))
         if self.power is not None:
             return powered(GroupLasso(groups), self.power, self.l1_ratio)
@@ -205,7 +205,7 @@ class Exclusive(PenaltyWord):
     def of_lines(self) -> bool:
         return self.groups is None
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         if self.groups is not None:
             return ExclusiveLasso(Groups(columns.groups(self.groups)))
         if columns.lines == 1:

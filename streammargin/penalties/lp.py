@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import exponent
-from streammargin.penalties.base import ByEntry, Columns, Penalty, Pieces, Square, single
+from streammargin.penalties.base import ByEntry, PenalisedColumns, Penalty, Pieces, Square, single
 from streammargin.penalties.domains import HIGH, Ball, Bounded
 from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror, resolve_p
 from streammargin.words import entry
@@ -71,7 +71,7 @@ class L2(Bounded, LpSquare):
             raise UsageError("l2 takes low and high, or a radius, not both")
         return found
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         if self.radius is not None and self.radius < math.inf:
             return Ball(self, self.radius, int(columns.constant))
         return self.boxed(columns, 0.0) or self
@@ -83,7 +83,7 @@ class Lp(LpSquare):
     name = "lp"
     p: float | str = entry(2.0, exponent(), "1 < p <= 2; sparse: p = 1 + 1/ln d of d columns")  # type: ignore[misc]
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return Lp(resolve_p(self.p, columns.features))
 
 

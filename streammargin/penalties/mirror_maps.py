@@ -128,7 +128,7 @@ class Shrunk(NamedTuple):
         return power_sum
 
 
-class Grouped(NamedTuple):
+class GroupedNorm(NamedTuple):
     """r sum_g roots_g ||w_g||_2 + rest/2 ||w||_2^2: powers begins with ||theta_g||^2 for each group.
 
     of (d+1,) int32: the group of each column; roots (G,).
@@ -159,7 +159,7 @@ class Grouped(NamedTuple):
         return power_sum
 
 
-Norm = L2 | Lp | Shrunk | Grouped
+Norm = L2 | Lp | Shrunk | GroupedNorm
 
 
 def resolve_p(norm: float | str, features: int) -> float:

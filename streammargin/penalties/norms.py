@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.penalties.base import ByEntry, Columns, Norm, Penalty, Pieces, shrink, single
+from streammargin.penalties.base import ByEntry, Norm, PenalisedColumns, Penalty, Pieces, shrink, single
 from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.penalties.powers import POWER, powered
@@ -21,7 +21,7 @@ class L1(ByEntry, Bounded, Norm):
 
     name = "l1"
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return self.boxed(columns, 1.0) or self
 
     def value(self, w: np.ndarray) -> float:
@@ -43,7 +43,7 @@ class L2Norm(Norm):
     name = "l2norm"
     power: float | None = POWER
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return self if self.power is None else powered(L2Norm(), self.power)
 
     def value(self, w: np.ndarray) -> float:
@@ -63,7 +63,7 @@ class Linf(ByEntry, Norm):
     name = "linf"
     power: float | None = POWER
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         return self if self.power is None else powered(Linf(), self.power)
 
     def value(self, w: np.ndarray) -> float:

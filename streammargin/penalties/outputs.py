@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.penalties.base import RATIO, ByEntry, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
+from streammargin.penalties.base import RATIO, ByEntry, Norm, PenalisedColumns, Penalty, PenaltyWord, Pieces, Square
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import L2
@@ -198,7 +198,7 @@ class Joining(PenaltyWord):
     def of_lines(self) -> bool:
         return True
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         norm = (self.alone if columns.lines == 1 else self.joined)()
         if self.power is not None:
             return powered(norm, self.power, self.l1_ratio)

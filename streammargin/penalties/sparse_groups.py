@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWord, Pieces, shrink
+from streammargin.penalties.base import RATIO, Norm, PenalisedColumns, Penalty, PenaltyWord, Pieces, shrink
 from streammargin.penalties.groups import GROUPS, GROUPS_HELP, Grouped, GroupLasso, Groups
 from streammargin.penalties.norms import L1
 from streammargin.words import entry, needed
@@ -57,7 +57,7 @@ class SparseGroup(PenaltyWord):
     groups: Any = needed(GROUPS, GROUPS_HELP)
     l1_ratio: float = entry(0.5, RATIO, "r, the share of the l1 norm; 0 is the penalty group, 1 is l1")
 
-    def of_columns(self, columns: Columns) -> Penalty:
+    def of_columns(self, columns: PenalisedColumns) -> Penalty:
         groups = Groups(columns.groups(self.groups))
         if self.l1_ratio == 1.0:
             return L1()

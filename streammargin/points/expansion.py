@@ -111,12 +111,12 @@ class Expansion:
 
     def decide(self, rows: Block, dtype: Any = np.float64) -> np.ndarray:
         """The scores (m, K) float64 of rows as trained on, by kernel values of this type."""
-        from streammargin.points.gram import Few  # which loads the compiler
+        from streammargin.points.gram import RightRows  # which loads the compiler
 
         found = np.tile(self.constants, (rows.rows(), 1))
         for low in range(0, self.numbers.size, SUPPORT):
             high = min(self.numbers.size, low + SUPPORT)
-            few = Few(self.kernel, self.numbers[low:high], part(self.rows, low, high), dtype)
+            few = RightRows(self.kernel, self.numbers[low:high], part(self.rows, low, high), dtype)
             coef = self.coef[:, low:high].T
             for start, values in few.tiles(rows, 0, rows.rows()):
                 found[start : start + len(values)] += values @ coef

@@ -16,7 +16,7 @@ TILE = 512  # rows of a block at a time: their values for as many rows stay in a
 FULL, WIDEST = 1 / 8, 1024
 
 
-class Few:
+class RightRows:
     """The rows on the right of a product, ready for it: `values` fills a matrix of them.
 
     numbers (s,): of these rows in the training; a precomputed kernel needs no more. rows: a block of them, or None for

@@ -16,7 +16,7 @@ Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Scale:
+class ChartScale:
     """The map from values within `limits` to places between two pixels; log: by logarithms; whole: ticks are whole."""
 
     limits: Limits
@@ -83,8 +83,8 @@ class Axes:
     parts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.across: Scale = Scale(self.x, (LEFT, WIDTH - RIGHT), self.x_log, self.whole[0])
-        self.up: Scale = Scale(self.y, (HEIGHT - BOTTOM, TOP + 14), self.y_log, self.whole[1])
+        self.across: ChartScale = ChartScale(self.x, (LEFT, WIDTH - RIGHT), self.x_log, self.whole[0])
+        self.up: ChartScale = ChartScale(self.y, (HEIGHT - BOTTOM, TOP + 14), self.y_log, self.whole[1])
         self.parts += self._frame()
 
     def _frame(self) -> Iterator[str]:
@@ -168,7 +168,7 @@ POINTS = 300  # points of a line
 KINDS = {"gap": "relative gap", "margin_gap": "relative gap of the margin", "residual": "residual"}
 
 
-class Course(NamedTuple):
+class GapCourse(NamedTuple):
     """Gaps by pass: certified ones, and the solver's estimates; what kind they are, and the tolerance, if it is one."""
 
     kind: str
@@ -184,7 +184,7 @@ def kind_of(certificate: Mapping[str, Any]) -> str | None:
     return next((name for name in ("gap", "margin_gap", "residual") if certificate.get(name) is not None), None)
 
 
-def course_of(events: Sequence[Event], header: Mapping[str, Any]) -> Course | None:
+def course_of(events: Sequence[Event], header: Mapping[str, Any]) -> GapCourse | None:
     """The gaps of the model's value of C in a log; None without any.
 
     A training that judges folds has certificates of each; those of all rows count.
@@ -203,7 +203,7 @@ def course_of(events: Sequence[Event], header: Mapping[str, Any]) -> Course | No
         return None
     tol = header.get("tol")
     limit = tol if isinstance(tol, float) and tol > 0.0 and kind != "residual" else None
-    return Course(kind, *_columns(found), *_columns(told), limit)
+    return GapCourse(kind, *_columns(found), *_columns(told), limit)
 
 
 def _columns(pairs: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
@@ -222,7 +222,7 @@ def _shown(value: Any) -> bool:
     return isinstance(value, (int, float)) and 0.0 < value < math.inf
 
 
-def gap_chart(course: Course) -> str:
+def gap_chart(course: GapCourse) -> str:
     """The chart; "" if there was one pass."""
     passes, values = [*course.passes, *course.estimated], [*course.gaps, *course.estimates]
     if len(set(passes)) < 2:
@@ -367,7 +367,7 @@ MEASURE = {True: "share of rows that are wrong", False: "mean loss of held-out r
 SPREAD = "valid_error_se"  # of a trial: the standard error of its held-out error over folds; missing without folds
 
 
-class Tried(NamedTuple):
+class TriedCosts(NamedTuple):
     """Values of C in ascending order, with their errors. share: whether these are shares of rows, else mean losses.
 
     spreads: standard errors of the held-out errors, None for each without folds. gaps: the largest of a trial.
@@ -382,7 +382,7 @@ class Tried(NamedTuple):
     share: bool
 
 
-def tried_in(events: Sequence[Event], header: Mapping[str, Any]) -> Tried | None:
+def tried_in(events: Sequence[Event], header: Mapping[str, Any]) -> TriedCosts | None:
     """The values of C that a training has compared, of the event of its end; None if it has one value."""
     trials = next((one.get("trials") for one in reversed(events) if one["event"] == "run_end"), None)
     trials = sorted((one for one in trials or [] if math.isfinite(one["C"])), key=lambda one: one["C"])
@@ -392,10 +392,10 @@ def tried_in(events: Sequence[Event], header: Mapping[str, Any]) -> Tried | None
     gaps = [one["margin_gap"] if one.get("gap") is None else one["gap"] for one in trials]
     held_out, spreads = [one.get("valid_error") for one in trials], [one.get(SPREAD) for one in trials]
     share = any(one is not None for one in training)
-    return Tried([one["C"] for one in trials], held_out, training, spreads, gaps, header["C"], share)
+    return TriedCosts([one["C"] for one in trials], held_out, training, spreads, gaps, header["C"], share)
 
 
-def costs_chart(tried: Tried) -> str:
+def costs_chart(tried: TriedCosts) -> str:
     """The chart; "" without errors."""
     series = {"a": tried.held_out, "b": tried.training}
     known = {colour: _known_errors(tried.costs, values) for colour, values in series.items()}
@@ -424,7 +424,7 @@ def _known_errors(costs: list[float], values: list[float | None]) -> tuple[list[
     return [cost for cost, _ in pairs], [value for _, value in pairs]
 
 
-def band(tried: Tried) -> tuple[list[float], list[float]]:
+def band(tried: TriedCosts) -> tuple[list[float], list[float]]:
     """Held-out errors less and plus their standard errors; empty lists if they have none."""
     pairs = [(value, spread) for value, spread in zip(tried.held_out, tried.spreads, strict=True) if value is not None]
     if not pairs or any(spread is None for _, spread in pairs):
@@ -436,7 +436,7 @@ def _error(value: float | None, share: bool) -> str:
     return percent(value) if share else number(value)
 
 
-def costs_table(tried: Tried) -> str:
+def costs_table(tried: TriedCosts) -> str:
     """The same as a table, with the gap of each."""
     columns = zip(tried.costs, tried.held_out, tried.spreads, tried.training, tried.gaps, strict=True)
     some = any(one is not None for one in tried.training)

@@ -56,7 +56,7 @@ def lengths(block: DenseBlock) -> np.ndarray:
     return np.where(safe, np.sqrt(squares), np.abs(block.X).sum(axis=1) + abs(block.bias))
 
 
-class Ahead(NamedTuple):
+class RowsAhead(NamedTuple):
     """m rows whose scores are found before any of them makes a step; a later one adds what earlier steps changed.
 
     scores (m, K), at weights that stay as they are; gram (m, m) of the rows, with the constant; squares (m,): its
@@ -94,9 +94,9 @@ class Ahead(NamedTuple):
             moves[g] = factors[g]
 
 
-def ahead(block: DenseBlock, W: np.ndarray) -> Ahead:
+def ahead(block: DenseBlock, W: np.ndarray) -> RowsAhead:
     """These rows, of the dtype of the weights W (K, d+1), before their steps."""
     found = scores(block, W).T
     gram = block.X @ block.X.T + block.X.dtype.type(block.bias**2)
     squares = np.einsum("ij,ij->i", block.X, block.X, dtype=np.float64) + block.bias**2
-    return Ahead(np.ascontiguousarray(found), gram, squares, np.zeros(found.shape, W.dtype))
+    return RowsAhead(np.ascontiguousarray(found), gram, squares, np.zeros(found.shape, W.dtype))

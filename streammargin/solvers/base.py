@@ -26,7 +26,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof import kept as proof
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.roles import Names, keeps_per_row, new, row_bytes, state_bytes, sum_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.visits import Visit
@@ -424,11 +424,11 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} keeps no weights")
 
     @abstractmethod
-    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+    def keep_pass(self, problem: Problem, state: S, kept: BestKept, trials: list[int]) -> None:
         """Copy what it has now for these values of C to `kept`."""
 
     @abstractmethod
-    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Point:
+    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: BestKept | None = None) -> Point:
         """The point of the last exact figures, or the current one; column: the value of the constant column.
 
         kept: an earlier pass, whose weights are taken instead.
@@ -438,11 +438,11 @@ class Solver(Method, Generic[S]):
         """The point of the pass that has just ended; default: the current one."""
         return self.point(problem, state, problem.column, False)
 
-    def last_read(self, problem: Problem, state: S, kept: Kept) -> Visit:
+    def last_read(self, problem: Problem, state: S, kept: BestKept) -> Visit:
         """The read that adds up, in the sums of `kept`, the figures of the pass that is kept."""
         return Visit("last read", proof.add, lines=problem.count)
 
-    def figures_kept(self, problem: Problem, state: S, kept: Kept) -> list[Figures]:
+    def figures_kept(self, problem: Problem, state: S, kept: BestKept) -> list[Figures]:
         """Exact figures of all groups after that read, with the best bounds of the training."""
         return proof.figures(problem, kept, state.best)
 

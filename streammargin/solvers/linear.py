@@ -13,7 +13,7 @@ from streammargin.points.linear import LinearPoint
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import keep_better
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.roles import Float, Shared, state
 from streammargin.solvers.state import State
@@ -73,11 +73,13 @@ class LinearSolver(Solver[S]):
         """The weights (K, d+1) float64 that the last exact figures belong to."""
         return state.best_w.astype(np.float64, copy=False)
 
-    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+    def keep_pass(self, problem: Problem, state: S, kept: BestKept, trials: list[int]) -> None:
         w = self.weights(problem, state).reshape(problem.trials, problem.per_trial, -1)
         kept.w.reshape(w.shape)[trials] = w[trials]
 
-    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> LinearPoint:
+    def point(
+        self, problem: Problem, state: S, column: float, proven: bool, kept: BestKept | None = None
+    ) -> LinearPoint:
         found = self.certified(problem, state) if proven else self.weights(problem, state)
         w = found if kept is None else kept.w
         return LinearPoint(centred(problem, w), column, self.zeros(problem, state))

@@ -33,7 +33,7 @@ PEERS = {  # words of scikit-learn, LIBLINEAR and others
 }  # fmt: skip
 
 
-class Found(Mapping[str, type[SolverWord]]):
+class FoundSolvers(Mapping[str, type[SolverWord]]):
     """The classes of solvers by word, each imported on first use."""
 
     @cached_property
@@ -76,7 +76,7 @@ def class_of(word: str) -> str:
     return "".join(part.title() for part in word.split("-"))
 
 
-CLASSES = Found()
+CLASSES = FoundSolvers()
 FAMILY = Family("solver", "solvers", SolverWord, CLASSES, PEERS, SHORT)
 
 

@@ -273,7 +273,7 @@ def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
             yield prefix + entry.name, entry, value
 
 
-class Saved(NamedTuple):
+class SavedState(NamedTuple):
     """A state as plain numbers, arrays, the numbers of cached rows, and arrays beside these, by path."""
 
     numbers: dict[str, Any]
@@ -282,9 +282,9 @@ class Saved(NamedTuple):
     beside: dict[str, np.ndarray]
 
 
-def save(state: Any) -> Saved:
+def save(state: Any) -> SavedState:
     """The saved parts of a state; arrays are not copied."""
-    saved = Saved({}, {}, {}, {})
+    saved = SavedState({}, {}, {}, {})
     for path, entry, value in walk(state):
         if entry.kind == "number":
             saved.numbers[path] = value
@@ -298,7 +298,7 @@ def save(state: Any) -> Saved:
     return saved
 
 
-def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
+def load(state: Any, problem: Problem, dtype: Any, saved: SavedState) -> None:
     """Load saved values into a new state; float32 is widened to float64 if a smaller tolerance needs it.
 
     Cached rows are read by the driver. ValueError if a name, kind, shape or dtype differs.

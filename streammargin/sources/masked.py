@@ -52,7 +52,7 @@ def kept(found: Ordered, keep: np.ndarray) -> Ordered:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptEntries:
     """Those entries of a column that are kept. keep: their numbers (m,), ascending."""
 
     column: Slices
@@ -151,14 +151,14 @@ class Masked(View):
 
     def sample_weight(self) -> Slices | None:
         weights = self.source.sample_weight()
-        return None if weights is None else Kept(weights, self.keep)
+        return None if weights is None else KeptEntries(weights, self.keep)
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
-        return Kept(self.source.numbers(name, what), self.keep)
+        return KeptEntries(self.source.numbers(name, what), self.keep)
 
     def queries(self) -> Slices | None:
         queries = self.source.queries()
-        return None if queries is None else Kept(queries, self.keep)
+        return None if queries is None else KeptEntries(queries, self.keep)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self.source.fingerprint()} {self.mask}".encode()).hexdigest()[:16]

@@ -21,13 +21,13 @@ from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import SHARES, SPELLINGS, read
-from streammargin.tables.table import Beside
+from streammargin.tables.table import NamesBeside
 from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
 from streammargin.wording import short, shown, warn
 
 
-def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: Beside, first: int) -> Batch:
+def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: NamesBeside, first: int) -> Batch:
     """These rows with the columns beside them in the table. Raises DataError for a bad label, task or weight."""
     labels, tasks, weights = [found.column(name) for name in beside.labels], beside.tasks, beside.weight
     return batch._replace(
@@ -112,7 +112,7 @@ PLAIN = frozenset({"float", "double", "int8", "int16", "int32", "int64", "uint8"
 
 
 def rows_of(
-    reader: Reader, schema: Schema, asked: Asked, beside: Beside, narrowing: Narrowing | None = None
+    reader: Reader, schema: Schema, asked: Asked, beside: NamesBeside, narrowing: Narrowing | None = None
 ) -> Iterator[Batch]:  # fmt: skip
     """The rows of a table in order. Raises DataError for what the schema does not know, and as `beside_rows`.
 

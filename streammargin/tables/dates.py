@@ -127,7 +127,7 @@ def _offset(zone: str) -> int:
     return (int(digits[:2]) * 60 + int(digits[2:])) * 60 * (-1 if zone[0] == "-" else 1)
 
 
-class Parts(NamedTuple):
+class DateParts(NamedTuple):
     """Parts of dates (m,) int64: days since 1970, and years, or None for times of the day; others, by OTHERS, from 0.
 
     timed: whether one is not at midnight.
@@ -144,10 +144,10 @@ def is_time(type_: pa.DataType) -> bool:
     return bool(pa.types.is_time(type_))
 
 
-def parts_of(dates: pa.Array) -> Parts:
+def parts_of(dates: pa.Array) -> DateParts:
     """The parts of dates or times without gaps, of any type of Arrow for them; of times with a zone in UTC."""
     if is_time(dates.type):
-        return Parts(None, None, {"hour": np.asarray(pc.hour(dates))}, True)
+        return DateParts(None, None, {"hour": np.asarray(pc.hour(dates))}, True)
     instants = dates.to_numpy(zero_copy_only=False)
     days, months, years = (instants.astype(f"datetime64[{unit}]") for unit in "DMY")
     since = days.astype(np.int64)
@@ -156,7 +156,7 @@ def parts_of(dates: pa.Array) -> Parts:
         "day of the week": (since + 3) % 7,  # 1970 began on a Thursday
         "hour": (instants.astype("datetime64[h]") - days).astype("timedelta64[h]").astype(np.int64),
     }
-    return Parts(since, years.astype(np.int64) + 1970, others, bool((instants != days).any()))
+    return DateParts(since, years.astype(np.int64) + 1970, others, bool((instants != days).any()))
 
 
 @dataclass
@@ -200,7 +200,7 @@ class Dates:
         )
 
 
-def places_of(parts: Parts, words: tuple[str, ...]) -> Iterator[np.ndarray]:
+def places_of(parts: DateParts, words: tuple[str, ...]) -> Iterator[np.ndarray]:
     """The places (m,) of month, day of the week and hour among these words; -1 for one that is not there."""
     at = {word: place for place, word in enumerate(words)}
     for part, found in parts.others.items():

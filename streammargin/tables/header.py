@@ -63,7 +63,7 @@ def may_be_index(name: str) -> bool:
     return is_stored_index(name) or _FIRST.fullmatch(name) is not None
 
 
-class Stored:
+class StoredNames:
     """The names that columns have in a file, beside ours.
 
     names: as they are stored; ours: the same in order, all different unless two columns have the same name.

@@ -23,7 +23,7 @@ from streammargin.tables.dates import Dates, iso
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Counting, Tally, first_word, no_label, tally
+from streammargin.tables.tally import Counting, Tallied, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
 
 WORDS = ""
@@ -32,7 +32,7 @@ FEWEST = 20  # rows that tell whether a column is an id
 LOOKED_AT = 1000  # words that tell whether they are text
 
 
-class Reading(NamedTuple):
+class ReadAs(NamedTuple):
     """NUMBERS, DATES or WORDS; for the first two their spelling, or several that differ in the values."""
 
     kind: str = WORDS
@@ -62,24 +62,24 @@ def hold(names: Sequence[str]) -> str:
     return "1 column holds" if len(names) == 1 else f"{len(names)} columns hold"
 
 
-def reading_of(found: Tally, asked: Asked, typed: bool) -> Reading:
+def reading_of(found: Tallied, asked: Asked, typed: bool) -> ReadAs:
     """How a column is read."""
     if found.dates.count:
-        return Reading(DATES, (dates.TIME if found.dates.first is None else dates.NATIVE,))
+        return ReadAs(DATES, (dates.TIME if found.dates.first is None else dates.NATIVE,))
     if not found.words or found.numbers or found.category:
-        return Reading()
+        return ReadAs()
     if not found.many and (pair := spellings.pair_of(found.words)):
-        return Reading(NUMBERS, (pair,))
+        return ReadAs(NUMBERS, (pair,))
     if typed and spellings.WHOLE in found.forms:  # a table that has numbers, too, has digits as text on purpose
-        return Reading()
+        return ReadAs()
     if numbers := spellings.readings(found.forms, asked.decimal):
-        return Reading(NUMBERS, tuple(numbers))
+        return ReadAs(NUMBERS, tuple(numbers))
     if days := dates.readings(found.forms, asked.dates):
-        return Reading(DATES, tuple(days))
-    return Reading()
+        return ReadAs(DATES, tuple(days))
+    return ReadAs()
 
 
-def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading]) -> Iterator[Said]:
+def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs]) -> Iterator[Said]:
     """Columns of numbers, or of dates, with some words in them, or in several spellings."""
     left = {
         name: found
@@ -109,7 +109,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, R
         yield Said(said, hint, [name], f"{where}, column {short(name)}")
 
 
-def _strangers(found: Tally, kind: str) -> set[str]:
+def _strangers(found: Tallied, kind: str) -> set[str]:
     """The words among the numbers, or dates, of a column; none if most of its values are words.
 
     If all are numbers or dates, that no spelling fits: those that the spellings of the first do not fit.
@@ -133,7 +133,7 @@ def _strangers(found: Tally, kind: str) -> set[str]:
     return set()
 
 
-def _otherwise(found: Tally, kind: str, word: str) -> str:
+def _otherwise(found: Tallied, kind: str, word: str) -> str:
     """The first value, if this is a number or a date like it, in another spelling; else ""."""
     first = next(iter(found.words))
     both = of_kind(pa.array([first, word], pa.string()), kind).all()
@@ -141,7 +141,7 @@ def _otherwise(found: Tally, kind: str, word: str) -> str:
 
 
 def undecided(
-    reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading], asked: Asked
+    reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], asked: Asked
 ) -> Iterator[Said]:
     """Columns that may be read in several ways, and dates unless they were asked for."""
     numbers = [name for name, reading in readings.items() if reading.kind == NUMBERS and len(reading.spellings) > 1]
@@ -177,7 +177,7 @@ def _value(word: str, spelling: str) -> float:
     return float(spellings.numbers_in(pa.array([word]), spelling)[0])
 
 
-def told(tallies: Mapping[str, Tally], readings: Mapping[str, Reading]) -> str:
+def told(tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs]) -> str:
     """The columns that are read as numbers or dates though they are written otherwise, with an example each."""
     said = []
     for name, reading in readings.items():
@@ -213,7 +213,7 @@ def say_digits(table: str, names: list[str]) -> None:
 
 
 def faults_of(
-    reader: Reader, tallies: Mapping[str, Tally], readings: Mapping[str, Reading], asked: Asked
+    reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], asked: Asked
 ) -> list[Said]:  # fmt: skip
     """Columns that make no numbers. readings: of all columns but categories."""
     read = {name: tallies[name] for name in readings}
@@ -233,7 +233,7 @@ def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
     return DataError(f"{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
 
 
-def ids(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
+def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
     """Columns of words that are ids: most rows have one of their own. Such words say nothing of other rows."""
     found = {name: tally for name, tally in tallies.items() if _is_id(tally)}
     if found:
@@ -260,7 +260,7 @@ def ids(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
             yield Said(what, hint, [name], f"{place}, column {short(name)}")
 
 
-def _is_id(found: Tally) -> bool:
+def _is_id(found: Tallied) -> bool:
     """Whether more than half of the rows with a word have one that occurs once, or there are very many words.
 
     Words beyond the most are not counted, nor are their rows here: those that are known tell.
@@ -272,17 +272,17 @@ def _is_id(found: Tally) -> bool:
     return 2 * once > rows or (not found.full and len(found.words) > max(MOST_WORDS, rows // 2))
 
 
-def _different(found: Tally) -> str:
+def _different(found: Tallied) -> str:
     return f"more than {len(found.words)}" if found.full else f"{len(found.words)}"
 
 
-def _is_text(found: Tally) -> bool:
+def _is_text(found: Tallied) -> bool:
     """Whether most words are several, as in a sentence."""
     words = list(islice(found.words, LOOKED_AT))
     return 2 * sum(len(word.split()) > 2 for word in words) > len(words)
 
 
-def _by_digits(found: Tally) -> bool:
+def _by_digits(found: Tallied) -> bool:
     """Whether most of many words differ by their digits alone, as 12 kg and 3.5 kg."""
     words = list(islice(found.words, LOOKED_AT))
     if len(words) < FEWEST or found.category or spellings.WHOLE in found.forms:
@@ -290,7 +290,7 @@ def _by_digits(found: Tally) -> bool:
     return 5 * len({re.sub(r"[\d.,]+", "0", word) for word in words}) <= len(words)
 
 
-def _types(tallies: Mapping[str, Tally]) -> Iterator[Said]:
+def _types(tallies: Mapping[str, Tallied]) -> Iterator[Said]:
     """Types of neither numbers nor words nor dates."""
     for kind in sorted({kind for found in tallies.values() for kind in found.first} - KNOWN):
         names = [name for name, found in tallies.items() if kind in found.first]
@@ -299,14 +299,14 @@ def _types(tallies: Mapping[str, Tally]) -> Iterator[Said]:
         yield Said(said, "turn them into numbers", names)
 
 
-def _empty(tallies: Mapping[str, Tally]) -> Iterator[Said]:
+def _empty(tallies: Mapping[str, Tallied]) -> Iterator[Said]:
     """Columns of gaps alone."""
     names = [name for name, found in tallies.items() if found.gaps == found.rows]
     if names:
         yield Said(f"{hold(names)} no value at all: {all_of(names)}", "", names)
 
 
-def gaps(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
+def gaps(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
     """Gaps that nothing stands for, all columns with their counts."""
     found = {name: tally for name, tally in tallies.items() if 0 < tally.gaps < tally.rows}
     if not found or asked.missing is not None:
@@ -322,7 +322,7 @@ def gaps(tallies: Mapping[str, Tally], asked: Asked) -> Iterator[Said]:
     yield Said(f"{len(found)} columns have missing values, the first in {where}: {counts}", hint, list(found))
 
 
-Tallying = Callable[[Reader, Counting], dict[str, Tally]]
+Tallying = Callable[[Reader, Counting], dict[str, Tallied]]
 
 
 class Learnt(NamedTuple):
@@ -373,15 +373,15 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
 
 
 def _settled(
-    table: Table, tallies: dict[str, Tally], words: frozenset[str], tally: Tallying, categories: Set[str]
-) -> tuple[dict[str, Tally], dict[str, Reading]]:
+    table: Table, tallies: dict[str, Tallied], words: frozenset[str], tally: Tallying, categories: Set[str]
+) -> tuple[dict[str, Tallied], dict[str, ReadAs]]:
     """(what the columns hold once each is read in one way, how others than categories are read).
 
     categories: the columns whose values are words whatever they look like. Raises DataError if some cannot be read.
     """
     reader = table.reader
 
-    def counted_again(names: Set[str], spelt: Mapping[str, str] = {}) -> dict[str, Tally]:
+    def counted_again(names: Set[str], spelt: Mapping[str, str] = {}) -> dict[str, Tallied]:
         own = [name for name in table.values if name in names]
         others = [name for name in dict.fromkeys([*table.values, *table.beside.given]) if name not in names]
         return tallies | tally(reader, Counting(own, others, words, (), spelt))
@@ -417,7 +417,7 @@ def _settled(
     return tallies, readings
 
 
-def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
+def _check_texts(table: Table, tallies: dict[str, Tallied]) -> None:
     """DataError for names and words that no file of ours can hold."""
     for name in (*tallies, *table.labels):
         words = tallies[name].words if name in tallies else ()
@@ -428,7 +428,7 @@ def _check_texts(table: Table, tallies: dict[str, Tally]) -> None:
             )
 
 
-def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
+def _column(table: Table, name: str, found: Tallied, reading: ReadAs) -> Column:
     """The column of a schema for what was found."""
     indicator = table.asked.missing == INDICATOR and found.gaps > 0
     if reading.kind == DATES:
@@ -438,7 +438,7 @@ def _column(table: Table, name: str, found: Tally, reading: Reading) -> Column:
     return _category(name, found, table.asked.missing)
 
 
-def _category(name: str, found: Tally, missing: str | None, numeric: bool = False) -> Column:
+def _category(name: str, found: Tallied, missing: str | None, numeric: bool = False) -> Column:
     """The column of a category: its most frequent words, and whether there are others."""
     frequent = sorted(found.words, key=lambda word: (-found.words[word], word))
     fill = None if missing is None else 0.0
@@ -447,7 +447,7 @@ def _category(name: str, found: Tally, missing: str | None, numeric: bool = Fals
     return Column(name, CATEGORY, kept, found.full or len(frequent) > MOST_WORDS, fill, indicator, numeric=numeric)
 
 
-def _number(table: Table, name: str, found: Tally, spelling: str, indicator: bool) -> Column:
+def _number(table: Table, name: str, found: Tallied, spelling: str, indicator: bool) -> Column:
     missing = table.asked.missing
     true = PAIRS.get(spelling, PAIRS[TRUTH])[0]
     total = found.total + sum(times for word, times in found.words.items() if word.lower() == true)

@@ -49,7 +49,7 @@ def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None
 
 def _several(data: list[Any], expected: Expected, kind: str | None, room: Room) -> Reader:
     """The rows of several tables, as shards of one. Raises UsageError if a file is there twice by a folder."""
-    from streammargin.tables.readers.folder import Chain, keyed, of_parts
+    from streammargin.tables.readers.folder import ChainedReaders, keyed, of_parts
 
     paths = [os.fspath(part) for part in data if is_path(part) and not is_pipe(os.fspath(part))]
     base = keyed(paths) if len(paths) == len(data) > 1 else ""
@@ -57,7 +57,7 @@ def _several(data: list[Any], expected: Expected, kind: str | None, room: Room) 
         found: Reader = of_parts(paths, base, _opener(expected, room))
     else:
         readers = [open_table(part, expected, kind, room) for part in data]
-        found = Chain(readers) if len(readers) > 1 else readers[0]
+        found = ChainedReaders(readers) if len(readers) > 1 else readers[0]
     if any(map(os.path.isdir, paths)) and (twice := twice_read(found.files())):
         raise UsageError(f"{twice[1]} is {twice[0]}, which is read already; name each file once, alone or by a folder")
     return found

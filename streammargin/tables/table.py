@@ -18,7 +18,7 @@ from streammargin.version import __version__
 from streammargin.wording import counted, note, one_line, short, warn
 
 
-class Beside(NamedTuple):
+class NamesBeside(NamedTuple):
     """The names of columns beside the values: labels, weights, names of rows, tasks; "" for none of these."""
 
     labels: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class Table:
         return self.reader.name
 
     @property
-    def beside(self) -> Beside:
+    def beside(self) -> NamesBeside:
         """The columns beside the values."""
-        return Beside(self.labels, self.weight, tasks=self.tasks)
+        return NamesBeside(self.labels, self.weight, tasks=self.tasks)
 
     def key(self, schema: Schema | None = None) -> str:
         """A text that changes with the files of the table, its options, a schema and this package; "" for objects."""

@@ -27,7 +27,7 @@ MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that the
 
 
 @dataclass
-class Tally:
+class Tallied:
     """The counts of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
 
     largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
@@ -54,7 +54,7 @@ class Tally:
     dates: Dates = field(default_factory=Dates)
     first: dict[str, str] = field(default_factory=dict)
 
-    def add(self, later: Tally) -> None:
+    def add(self, later: Tallied) -> None:
         """Add what is known of the rows behind these."""
         self.rows, self.gaps = self.rows + later.rows, self.gaps + later.gaps
         self.numbers += later.numbers
@@ -146,9 +146,9 @@ def fits_float32(numbers: np.ndarray) -> bool:
     return not (whole and np.any((kept != numbers) & (numbers == np.rint(numbers))))
 
 
-def tally(reader: Reader, of: Counting) -> dict[str, Tally]:
+def tally(reader: Reader, of: Counting) -> dict[str, Tallied]:
     """The counts of a table's rows, by column. Raises DataError for a number that is not finite."""
-    found = {name: Tally(category=of.spelt.get(name) == "" or isinstance(reader.types.get(name), pa.DictionaryType))
+    found = {name: Tallied(category=of.spelt.get(name) == "" or isinstance(reader.types.get(name), pa.DictionaryType))
              for name in of.columns}  # fmt: skip
     row = 0
     for batch in reader.batches([*of.columns, *of.others], of.words):
@@ -165,12 +165,12 @@ def tally(reader: Reader, of: Counting) -> dict[str, Tally]:
     return found
 
 
-def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
+def together(name: str, parts: Iterable[dict[str, Tallied]]) -> dict[str, Tallied]:
     """The tally of a table of this name, from those of its parts, in order. Raises DataError."""
-    found: dict[str, Tally] = {}
+    found: dict[str, Tallied] = {}
     for part in parts:
         for column, known in part.items():
-            found.setdefault(column, Tally()).add(known)
+            found.setdefault(column, Tallied()).add(known)
             if found[column].many and not found[column].forms:
                 raise several_ways(f"{name}, column {short(column)}", "", column)
             found[column].many = found[column].many or _spelt(found[column], True)
@@ -179,7 +179,7 @@ def together(name: str, parts: Iterable[dict[str, Tally]]) -> dict[str, Tally]:
     return found
 
 
-def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, label: bool) -> None:
+def _add(reader: Reader, into: Tallied, name: str, column: pa.Array, row: int, label: bool) -> None:
     """Add the values of a column, as of `coded`, whose first row has this number."""
     kind = kind_of(column.type)
     numbers = numbers_of(column) if kind == "number" and not label else None
@@ -207,7 +207,7 @@ def _add(reader: Reader, into: Tally, name: str, column: pa.Array, row: int, lab
         into.dates += Dates.of(column.drop_null())
 
 
-def _add_numbers(into: Tally, known: np.ndarray) -> None:
+def _add_numbers(into: Tallied, known: np.ndarray) -> None:
     into.numbers += known.size
     with np.errstate(over="ignore", invalid="ignore"):  # said if a mean is needed
         into.total += float(known.sum())
@@ -216,7 +216,7 @@ def _add_numbers(into: Tally, known: np.ndarray) -> None:
     into.dated = into.dated and (known.size == 0 or like_dates(known))
 
 
-def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -> None:
+def _count(reader: Reader, into: Tallied, name: str, column: pa.Array, row: int) -> None:
     """Add words, as of `coded`, to a tally; those that are all numbers or dates are not counted if they are many."""
     words = column.dictionary  # in the order of their first rows
     before, into.forms = into.forms, frozenset() if into.category else fitting(into.forms, words)
@@ -235,7 +235,7 @@ def _count(reader: Reader, into: Tally, name: str, column: pa.Array, row: int) -
             return
 
 
-def _spelt(found: Tally, typed: bool) -> bool:
+def _spelt(found: Tallied, typed: bool) -> bool:
     """Whether the words of a tally are all numbers or dates, and so many that they need not be counted."""
     if len(found.words) <= MOST_SPELT or not found.forms:
         return False

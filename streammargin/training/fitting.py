@@ -25,7 +25,7 @@ from streammargin.solvers.registry import CLASSES, make_solver, names
 from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
-from streammargin.training.problem import Read, make_objective, make_problem
+from streammargin.training.problem import LabelsRead, make_objective, make_problem
 from streammargin.training.task import Task, make_task
 from streammargin.wording import warn
 
@@ -41,7 +41,7 @@ class Asking:
     """The options' demands on these rows; options: the user's own, for which hints are tried. remote: see `prepare`."""
 
     rows: Source
-    read: Read
+    read: LabelsRead
     options: Options
     budget: int
     remote: bool
@@ -82,7 +82,7 @@ class Asking:
         return with_hints(self.options, self.supported)
 
 
-class Fitted(NamedTuple):
+class FittedSolver(NamedTuple):
     """A solver with its problem and plan; better: `auto` would take another solver than the one that was named."""
 
     method: Method
@@ -109,7 +109,7 @@ class Fitting:
         known = replace(self.asked, resident=self.rows.whole() is not None)
         return [make_solver(word).of(self.asked) for word in candidates(known)]
 
-    def choose(self, asking: Asking) -> Fitted:
+    def choose(self, asking: Asking) -> FittedSolver:
         """The solver that was named, or the first that fits. UsageError, before anything large is read or allocated."""
         auto, able = self.options.auto, self.able
         named = able if auto else [make_solver(self.options.solver).of(self.asked)]
@@ -124,7 +124,7 @@ class Fitting:
             text = f"auto took {method}, which may take more reads, as {before.raw}"
             warn(text, "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
-        return Fitted(method, problem, plan, better)
+        return FittedSolver(method, problem, plan, better)
 
     def _problem(self, method: Method) -> Problem:
         problem = problem_for(method, self.asked, self.task, self.options, self.rows)

@@ -84,7 +84,7 @@ class Stretches:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupedFolds:
     """The fold of each row, by the value of a column: by the rank of its digest among `known` ones, else by the digest.
 
     known: digests of all values, sorted, if these are few; then each fold has as many values as another.
@@ -319,7 +319,7 @@ def _grouped(column: Source, count: int, seed: int) -> Slices:
         if known.size > MANY:
             known = known[:0]
             break
-    deal = Grouped(count, seed, known)
+    deal = GroupedFolds(count, seed, known)
     if column.rereads_labels():
         return column.labels_as(deal)
     return np.concatenate([deal(values) for values in _values_of(column)])

@@ -19,7 +19,7 @@ from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.holders import Elsewhere
 from streammargin.driver.labels import LabelReader
 from streammargin.driver.outcome import Outcome, certificate_event
-from streammargin.driver.path import Path
+from streammargin.driver.path import RunPath
 from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import MAPPING, SCALING
@@ -163,7 +163,7 @@ class Job:
                 watched.look()
         path = None
         if options.path is not None:
-            path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
+            path = RunPath(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
         plain = self.target.rest is None and not (self.problem.outputs.several or self.problem.outputs.tasks)
         if plain and not self.problem.numeric:

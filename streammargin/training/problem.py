@@ -21,7 +21,7 @@ from streammargin.losses.base import coupled, has
 from streammargin.matching import MAX_CLASSES, number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Columns, Penalty
+from streammargin.penalties.base import PenalisedColumns, Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.sources.arrays import as_weights
@@ -38,7 +38,7 @@ MANY = 100  # labels that most often show that there are more than two
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
-class Read(NamedTuple):
+class LabelsRead(NamedTuple):
     """Facts read from the labels; largest: the largest |target|, 0 for classes; division: the folds, if there are."""
 
     target: Target
@@ -50,7 +50,7 @@ class Read(NamedTuple):
 
 def read_labels(
     source: Source, task: Task, options: Options, budget: int, tasks: Tasks | None = None, workers: Workers = ALONE
-) -> Read:
+) -> LabelsRead:
     """Read the labels once; tasks: those of the rows."""
     own = getattr(task.loss, "epsilons", None)
     each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
@@ -69,10 +69,10 @@ def read_labels(
     largest = float(largest_targets(labels).max()) if task.numeric else 0.0
     if labels.outputs > 1:
         labels = replace(labels, trials=len(task.costs))
-    return Read(target, labels, known, largest)
+    return LabelsRead(target, labels, known, largest)
 
 
-def make_problem(source: Source, task: Task, options: Options, read: Read, budget: int) -> Problem:
+def make_problem(source: Source, task: Task, options: Options, read: LabelsRead, budget: int) -> Problem:
     """Build the K binary problems, or the regression, for each value of C. Refusal of a loss without a joint form."""
     column = options.column(task.costs)
     target, labels, known, largest, division = read
@@ -351,4 +351,4 @@ def make_objective(source: Source, options: Options, free: bool, lines: int) -> 
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free, lines))
+    return make_penalty(options.penalty).of_columns(PenalisedColumns(source.features, groups, not free, lines))

@@ -37,8 +37,8 @@ from streammargin.tables.ratings.sorted import Ratings, held_out, rated
 from streammargin.training.fitting import choose, plan_of
 from streammargin.training.job import Job, digest_of_arrays
 from streammargin.training.prepare import watch
-from streammargin.training.problem import Read, make_problem
-from streammargin.training.rows import Given
+from streammargin.training.problem import LabelsRead, make_problem
+from streammargin.training.rows import DataKind
 from streammargin.training.task import Task
 from streammargin.workers import Workers
 
@@ -105,13 +105,13 @@ def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_t
     )  # fmt: skip
 
 
-def read_ratings(source: Source) -> Read:
+def read_ratings(source: Source) -> LabelsRead:
     """Facts read from the ratings, which are labels."""
     labels = SlicedLabels(source, NONE, make_numbers(source), reading=source.column_bytes())
     largest = largest_targets(labels)
     check_numbers(largest, source.name)
     known = Survey(np.full((2, 1, 1), float(source.rows)), np.empty(0), False)
-    return Read(Target(np.empty(0), np.zeros(1, np.int64)), labels, known, float(largest[0]))
+    return LabelsRead(Target(np.empty(0), np.zeros(1, np.int64)), labels, known, float(largest[0]))
 
 
 class RatingsValidator(Validator):
@@ -169,4 +169,4 @@ def files_of(ratings: object) -> list[str]:
     return list(ratings.entries.paths)
 
 
-GIVEN = Given(from_ratings, prepare_ratings, files_of)
+GIVEN = DataKind(from_ratings, prepare_ratings, files_of)

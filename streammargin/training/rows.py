@@ -99,7 +99,7 @@ def _without(options: Options, names: list[str], **others: object) -> Options:
     return Options.of({**vars(options), **others, **dict.fromkeys(names)})
 
 
-class Given(NamedTuple):
+class DataKind(NamedTuple):
     """The handling of data of one kind: opened (data, options), which may be read again; its job; and its files."""
 
     opened: Callable[[ExitStack, object, Options], tuple[object, Options]]
@@ -107,12 +107,12 @@ class Given(NamedTuple):
     paths: Callable[[object], list[str]]
 
 
-ROWS = Given(from_tables, prepare, paths_of)
+ROWS = DataKind(from_tables, prepare, paths_of)
 
 
 def train_rows(
     data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    elsewhere: Elsewhere | None = None, given: Given = ROWS,
+    elsewhere: Elsewhere | None = None, given: DataKind = ROWS,
 ) -> TrainResult:  # fmt: skip
     """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
     say_if_trained_on(data, options.held_out)
@@ -135,7 +135,7 @@ def train_rows(
 
 def _train(
     stack: ExitStack, data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: Given, asked: str,
+    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: DataKind, asked: str,
 ) -> TrainResult:  # fmt: skip
     least_tol = math.inf if checkpoint is None else checkpoint.least_tol()
     job = given.prepare(stack, data, options, least_tol, elsewhere is not None)

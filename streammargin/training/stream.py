@@ -18,7 +18,7 @@ from streammargin.matching import Codes, plain
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, Options, Where
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Columns
+from streammargin.penalties.base import PenalisedColumns
 from streammargin.points.base import Point
 from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
@@ -168,7 +168,7 @@ class Learner:
 
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
         factors = class_factors(self.options.class_weight, target, np.zeros((1, len(target.classes))), name)
-        penalty = make_penalty(self.options.penalty).of_columns(Columns(features, _no_groups))
+        penalty = make_penalty(self.options.penalty).of_columns(PenalisedColumns(features, _no_groups))
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, penalty=penalty, trials=1,
             outputs=Outputs(target.positive.astype(np.int64), np.full((len(target.positive), 1), self.C) * factors),

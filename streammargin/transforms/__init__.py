@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.transforms.base import RowFault as RowFault
-from streammargin.transforms.base import Seen as Seen
 from streammargin.transforms.base import Stored as Stored
 from streammargin.transforms.base import Transform as Transform
+from streammargin.transforms.base import TransformSums as TransformSums
 from streammargin.transforms.chain import NAME, Chain, restored
 from streammargin.transforms.clipped import Clipped
 from streammargin.words import Family, called, classes_in
@@ -38,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(["RowFault", "Seen", "Stored", "Transform", *(cls.__name__ for cls in TRANSFORMS.values())])
+    return sorted(["RowFault", "Stored", "Transform", "TransformSums", *(cls.__name__ for cls in TRANSFORMS.values())])

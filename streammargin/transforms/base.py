@@ -24,7 +24,7 @@ class RowFault(Exception):
         self.row: int = row
 
 
-class Seen(NamedTuple):
+class TransformSums(NamedTuple):
     """What a step learns from. counts (d,): rows with a value other than 0 in each column; rows: all of them.
 
     Rows count as often as their weights say. Values are those as stored: no step of ours makes a value 0.
@@ -84,7 +84,7 @@ class Transform(Thing, ABC):
         The result for a row must not depend on the rows beside it. Raises RowFault.
         """
 
-    def learn(self, seen: Seen) -> Learned:
+    def learn(self, seen: TransformSums) -> Learned:
         """The arrays (d,) that `values` takes; they are stored in the model."""
         return {}
 

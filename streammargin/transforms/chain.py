@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.rows.blocks import Block, DenseBlock, alone, values_of
-from streammargin.transforms.base import Learned, RowFault, Seen, Stored, Transform
+from streammargin.transforms.base import Learned, RowFault, Stored, Transform, TransformSums
 from streammargin.words import Family
 
 PIECE = 1 << 15  # values that take all steps at a time; a longer row takes them alone
@@ -53,7 +53,7 @@ class Chain:
         """Whether a step learns from a read of the rows."""
         return any(link.step.learns for link in self.links)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: TransformSums) -> None:
         """Let the steps learn, in place."""
         for link in self.links:
             link.learned.update(link.step.learn(seen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.transforms.base import Learned, Seen, Stored, Transform
+from streammargin.transforms.base import Learned, Stored, Transform, TransformSums
 
 
 class Tfidf(Transform):
@@ -18,7 +18,7 @@ class Tfidf(Transform):
     def values(self, values: np.ndarray, rows: Stored, learned: Learned) -> np.ndarray:
         return values * rows.of_columns(learned["factors"])
 
-    def learn(self, seen: Seen) -> Learned:
+    def learn(self, seen: TransformSums) -> Learned:
         return {"factors": np.log((1.0 + seen.rows) / (1.0 + seen.counts)) + 1.0}
 
 

@@ -42,12 +42,12 @@ def rows_with_gaps(dtype, bias):
 def looked(look, block, labels, w, groups):
     problems = np.concatenate([LINES * k + np.arange(LINES) for k in groups])
     none, count = np.zeros((1, len(w))), len(w)
-    found = compiled.Found(
+    found = compiled.Looked(
         np.zeros((1, count, compiled.LOSS_SUMS)), np.zeros((count, 1, compiled.DUAL_SUMS)),
         np.zeros((count, 1, COLUMNS + 1)), np.zeros((1, 2), np.int64),
     )  # fmt: skip
     empty = np.zeros((count, 0))
-    point = compiled.Point(w[None], none, 1e-16 * np.linalg.norm(w, axis=1)[None])
+    point = compiled.Frozen(w[None], none, 1e-16 * np.linalg.norm(w, axis=1)[None])
     look(block, numbered_from(0), labels, LOSS, problems, point, compiled.Prox(empty, empty, none[0], none[0]), found)
     return found
 

@@ -12,7 +12,7 @@ from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import working_set
-from streammargin.solvers.columns.working_set import Gathered, Inner, gather
+from streammargin.solvers.columns.working_set import GatheredColumns, Inner, gather
 from streammargin.solvers.problem import Outputs
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import State
@@ -192,7 +192,7 @@ def test_columns_that_were_gathered_stay_until_others_are_wanted():
     problem = SimpleNamespace(
         outputs=Outputs(labels.positive, labels.caps), count=1, groups=1, features=7, dtype=np.dtype(np.float64)
     )
-    known, held = RowLabels(labels.codes, labels.weights, labels.targets), Gathered()
+    known, held = RowLabels(labels.codes, labels.weights, labels.targets), GatheredColumns()
     state = new(State, problem, labels=known)
     A = np.where(y > 0, 1.0, -1.0)[:, None] * np.column_stack([X, np.full(60, 0.5)])
 

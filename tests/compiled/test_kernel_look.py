@@ -58,7 +58,7 @@ class Setting:
         curvature, softness, twice = rule
         K, width = self.w.shape[1:]
         self.alpha = np.zeros(self.centres.shape)
-        self.found = kernel.Found(
+        self.found = kernel.Looked(
             np.zeros((2, K, kernel.LOSS_SUMS)), np.zeros((K, sides, kernel.DUAL_SUMS)), np.zeros((K, sides, width)),
             np.zeros((2, 1), np.int64),
         )  # fmt: skip
@@ -71,7 +71,7 @@ class Setting:
             block = ArraySource(self.X[first:last]).whole()._replace(bias=BIAS)
             kernel.look(
                 block, numbered_from(first), self.labels, self.loss, self.active,
-                kernel.Point(self.w, self.multiplier, self.blur), prox, self.found,
+                kernel.Frozen(self.w, self.multiplier, self.blur), prox, self.found,
                 None if H is None else kernel.Curvature(H) if isinstance(H, np.ndarray) else H,
             )  # fmt: skip
 
@@ -233,7 +233,7 @@ def test_a_loss_may_couple_lines_of_weights(form):
 
 def test_fields_are_not_hidden_by_methods():
     """A method that kernels may call hides a field of the same name, in any named tuple."""
-    for cls in (kernel.Point, kernel.Prox, kernel.Found, kernel.Curvature, kernel.Scratch, kernel.Asked):
+    for cls in (kernel.Frozen, kernel.Prox, kernel.Looked, kernel.Curvature, kernel.Scratch, kernel.Asked):
         assert not set(cls._fields) & overloads._exposed
 
 

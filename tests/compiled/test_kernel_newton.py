@@ -54,7 +54,7 @@ class Setting:
         H = kernel.Curvature(self.H, drift=self.drift, active=self.active)
         wanted = wanted or {"H": H, "margins": self.margins[None], "keys": self.keys}
         H = wanted.pop("H", None)
-        found = kernel.Found(
+        found = kernel.Looked(
             np.zeros((1, 1, kernel.LOSS_SUMS)), np.zeros((1, 1, kernel.DUAL_SUMS)), np.zeros((1, 1, 7)),
             np.zeros((1, 1), np.int64), **wanted,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class Setting:
             self.alpha, none, np.zeros(1), np.array([self.softness]), midway=middle_share(self.loss), crisp=self.crisp,
             gaps=True,
         )  # fmt: skip
-        point = kernel.Point(self.w[None], np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(40))
+        point = kernel.Frozen(self.w[None], np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(40))
         kernel.look(self.block, numbered_from(0), self.labels, self.loss, np.array([0]), point, rule, found, H)
         losses, duals, self.image = found.losses[0, 0], found.duals[0, 0], found.pull[0]
         return {

@@ -34,8 +34,8 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     for first, last in ((0, 15), (15, 40)):
         part = ArraySource(as_form(X[first:last], form)).whole()._replace(bias=BIAS)
         steps.look(
-            part, numbered_from(first), labels, loss, active, steps.Point(w, multiplier, np.zeros((2, 3))),
-            steps.Prox(alpha, alpha, curvature, np.zeros(3), twice, total), steps.Found(losses, duals, pull, wrong),
+            part, numbered_from(first), labels, loss, active, steps.Frozen(w, multiplier, np.zeros((2, 3))),
+            steps.Prox(alpha, alpha, curvature, np.zeros(3), twice, total), steps.Looked(losses, duals, pull, wrong),
         )  # fmt: skip
     rows = np.column_stack([X, np.full(40, BIAS)])
     there = codes >= 0
@@ -79,9 +79,9 @@ def test_duals_that_stay_are_summed_as_they_are():
     before, pull, duals = alpha.copy(), np.zeros((1, 1, 7)), np.zeros((1, 1, steps.DUAL_SUMS))
     none = np.zeros((1, 1))
     steps.look(
-        block, numbered_from(0), labels, loss, np.array([0]), steps.Point(w, none, none),
+        block, numbered_from(0), labels, loss, np.array([0]), steps.Frozen(w, none, none),
         steps.Prox(alpha, alpha, np.array([np.inf]), np.zeros(1)),
-        steps.Found(np.zeros((1, 1, steps.LOSS_SUMS)), duals, pull, np.zeros((1, 1), np.int64)),
+        steps.Looked(np.zeros((1, 1, steps.LOSS_SUMS)), duals, pull, np.zeros((1, 1), np.int64)),
     )  # fmt: skip
     np.testing.assert_array_equal(alpha, before)
     signed = np.where(y > 0, 1, -1)[:, None] * np.column_stack([X, np.full(40, BIAS)])

@@ -17,9 +17,9 @@ def look(s, sides=1, steepest=0.0):
     s.sums, s.moved = np.zeros((1, steps.LOSS_SUMS)), np.zeros((1, 40))
     none = np.zeros((1, 1))
     steps.look(
-        s.block, numbered_from(0), s.labels, s.loss, np.array([0]), steps.Point(s.w[None], none, none),
+        s.block, numbered_from(0), s.labels, s.loss, np.array([0]), steps.Frozen(s.w[None], none, none),
         steps.Prox(s.alpha, s.moved, none[0], np.array([s.softness]), steepest=steepest),
-        steps.Found(s.sums[None], s.duals, s.pull, np.zeros((1, 1), np.int64)), steps.Curvature(s.H),
+        steps.Looked(s.sums[None], s.duals, s.pull, np.zeros((1, 1), np.int64)), steps.Curvature(s.H),
     )  # fmt: skip
     return s
 

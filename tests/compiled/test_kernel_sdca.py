@@ -75,7 +75,7 @@ def run_turns(s, turns, problems=None):
 
 def certify(s, w, trials=1, alpha=None):
     K, alpha = len(s.positive), s.alpha if alpha is None else alpha
-    found = look.Found(
+    found = look.Looked(
         np.zeros((1, K, look.LOSS_SUMS)), np.zeros((K, 1, look.DUAL_SUMS)), np.zeros((K, 1, 9)),
         np.zeros((1, trials), np.int64), extremes=np.tile([np.inf, np.inf, 0.0], (K, 1)),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Parts
 from streammargin.solvers import leaves
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.registry import make_solver
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import State
@@ -68,7 +68,7 @@ def windows(monkeypatch):
     seen, carry_out = [], leaves.carry_out
 
     def watched(problem, state, *given):
-        seen.extend([state.labels.codes.size] if isinstance(state, State | Kept) else [])
+        seen.extend([state.labels.codes.size] if isinstance(state, State | BestKept) else [])
         return carry_out(problem, state, *given)
 
     monkeypatch.setattr(leaves, "carry_out", watched)

@@ -15,7 +15,7 @@ from streammargin.compiled import jit
 from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
-from streammargin.penalties.base import Columns, Penalty
+from streammargin.penalties.base import PenalisedColumns, Penalty
 from streammargin.rows.blocks import values_of
 from streammargin.sizes import format_size, parse_size
 
@@ -106,7 +106,7 @@ PENALTIES = sm.penalties
 ], ids=str)  # fmt: skip
 def test_the_vectors_of_a_penalty_are_in_the_plan(word, monkeypatch):
     tracemalloc.start()
-    penalty = word.of_columns(Columns(GROUPS.size, np.asarray))
+    penalty = word.of_columns(PenalisedColumns(GROUPS.size, np.asarray))
     assert isinstance(penalty.norm, (tuple, type(None)))
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

@@ -243,7 +243,7 @@ def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, mon
     centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
     monkeypatch.setitem(KINDS, "nearest", Nearest)
     monkeypatch.setitem(saved_fields.KINDS, "nearest", {"nearest"})
-    own = saved_fields.Array("centres", "nearest", saved_fields.FLOAT, "K d")
+    own = saved_fields.SavedArray("centres", "nearest", saved_fields.FLOAT, "K d")
     monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
     Model(Nearest(centres), np.array([7, 8, 9]), {}).save(tmp_path / "m.npz")
     model = sm.load_model(tmp_path / "m.npz")

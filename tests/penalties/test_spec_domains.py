@@ -10,7 +10,7 @@ from reference.words import of_columns
 
 import streammargin as sm
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Columns
+from streammargin.penalties.base import PenalisedColumns
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.proof.rounding import EPS, norm_rounding
 
@@ -29,7 +29,7 @@ def made(r, low, high, radius, constant):
     """The penalty of D columns; constant: the last one is that of the constant, which the domain leaves out."""
     name = {0.0: "l2:", 1.0: "l1:"}.get(r, f"elasticnet:{r},")
     fields = f"radius={radius!r}" if radius < INF else f"low={low!r},high={high!r}"
-    return make_penalty(name + fields).of_columns(Columns(D - constant, np.asarray, constant))
+    return make_penalty(name + fields).of_columns(PenalisedColumns(D - constant, np.asarray, constant))
 
 
 def members(low, high, radius, constant, random, count=200):

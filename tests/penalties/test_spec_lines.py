@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from streammargin.errors import UsageError
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Columns, Norm, Penalty
+from streammargin.penalties.base import Norm, PenalisedColumns, Penalty
 from streammargin.penalties.groups import Exclusive
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.outputs import L21, L1inf, Trace
@@ -21,7 +21,7 @@ GROUPS = np.array([4, 0, 4, 9, 0])
 
 
 def made(word, lines=LINES, m=M):
-    found = make_penalty(word).of_columns(Columns(m, np.asarray, lines=lines))
+    found = make_penalty(word).of_columns(PenalisedColumns(m, np.asarray, lines=lines))
     return found if found.of_lines or lines == 1 else EachLine.of(found)
 
 
@@ -43,7 +43,7 @@ def by_hand(word, W):
         return r * np.linalg.norm(W, "nuc") + ridge
     if word.name == "exclusive" and word.groups is None:
         return 0.5 * sum(np.abs(w).sum() ** 2 for w in W.T)
-    return sum(word.of_columns(Columns(W.shape[1], np.asarray)).value(w) for w in W)
+    return sum(word.of_columns(PenalisedColumns(W.shape[1], np.asarray)).value(w) for w in W)
 
 
 def least(function, start):
@@ -230,7 +230,7 @@ def test_of_one_line_it_is_the_penalty_of_vectors(word):
         w = penalty.inside(w)
         assert penalty.value(w) == pytest.approx(by_hand(word, w[None]), rel=1e-13)
         # the array of one line is served as well
-        joined = make_penalty(word).of_columns(Columns(M, np.asarray, lines=2))
+        joined = make_penalty(word).of_columns(PenalisedColumns(M, np.asarray, lines=2))
         joined = joined if joined.of_lines else EachLine.of(joined)
         steps = penalty.even(np.full(M, 0.3))
         np.testing.assert_allclose(joined.prox(w[None], steps[None])[0], penalty.prox(w, steps), atol=1e-14)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from streammargin import penalties
 from streammargin.penalties import PENALTIES
-from streammargin.penalties.mirror_maps import L2, Grouped, Shrunk
+from streammargin.penalties.mirror_maps import L2, GroupedNorm, Shrunk
 from streammargin.rows.blocks import DenseBlock
 
 D = 7
@@ -137,7 +137,7 @@ def test_what_coordinate_ascent_takes_is_the_mirror_map(penalty):
     for theta in rng.standard_normal((20, D)):
         w = penalty.mirror(theta)
         assert theta @ w - penalty.value(w) == pytest.approx(penalty.conjugate(theta), rel=1e-12)
-        if isinstance(penalty.norm, Grouped):
+        if isinstance(penalty.norm, GroupedNorm):
             np.testing.assert_allclose(penalty.powers(theta)[:3], [np.sum(theta[m] ** 2) for m in members])
         elif isinstance(penalty.norm, (L2, Shrunk)):
             rows = DenseBlock(np.eye(D - 1), 1.0)

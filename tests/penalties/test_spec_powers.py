@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 import streammargin as sm
 from streammargin.errors import UsageError
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Columns
+from streammargin.penalties.base import PenalisedColumns
 from streammargin.penalties.lines import EachLine
 from streammargin.verification import verify
 
@@ -18,7 +18,7 @@ EXPONENTS = (2.0, 1.3)
 
 def made(name, p, lines):
     word = sm.penalties.Group(GROUPS, power=p) if name == "group" else make_penalty(f"{name}:power={p}")
-    found = word.of_columns(Columns(M, np.asarray, lines=lines))
+    found = word.of_columns(PenalisedColumns(M, np.asarray, lines=lines))
     return found if found.of_lines or lines == 1 else EachLine.of(found)
 
 
@@ -110,7 +110,7 @@ def test_bounds_hold_for_any_factor_and_any_error(name, p, lines):
 def test_squares_that_have_another_name():
     v, steps = drawn(1), np.full(M, 0.7)
     np.testing.assert_allclose(made("l2norm", 2.0, 1).prox(v, steps), v / 1.7, rtol=1e-14)
-    one_group = sm.penalties.Exclusive(np.zeros(M, int)).of_columns(Columns(M, np.asarray))
+    one_group = sm.penalties.Exclusive(np.zeros(M, int)).of_columns(PenalisedColumns(M, np.asarray))
     np.testing.assert_allclose(made("l21", 2.0, 1).prox(v, steps), one_group.prox(v, steps), rtol=1e-12, atol=1e-15)
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from streammargin.kernels import known_kernel
-from streammargin.points.gram import FULL, TILE, Few
+from streammargin.points.gram import FULL, TILE, RightRows
 from streammargin.rows.blocks import CSRBlock, taken
 
 
@@ -18,6 +18,6 @@ def test_products_of_sparse_rows_are_those_of_numpy(share, dtype):
     S = sp.csr_array(X)
     block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 40, 0.0)
     some, out = np.arange(60), np.empty((TILE + 60, 60), dtype)
-    Few(known_kernel("linear"), some, taken(block, some), dtype).values(block, 30, TILE + 90, out)
+    RightRows(known_kernel("linear"), some, taken(block, some), dtype).values(block, 30, TILE + 90, out)
     asked = X[30:].astype(np.float64) @ X[:60].astype(np.float64).T
     np.testing.assert_allclose(out, asked, rtol=0, atol=1e-5 if dtype is np.float32 else 1e-13)

@@ -90,7 +90,7 @@ def with_closed_points(solver):
 def kind(monkeypatch):
     monkeypatch.setitem(KINDS, "closed", Closed)
     monkeypatch.setitem(saved_fields.KINDS, "closed", {"closed"})
-    own = saved_fields.Array("doubled", "closed", saved_fields.FLOAT, "K w")
+    own = saved_fields.SavedArray("doubled", "closed", saved_fields.FLOAT, "K w")
     monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
 
 

@@ -41,12 +41,12 @@ def softmax_sums(X, codes):
     """What a look at weights of 1, 2, ... and minus these adds up for a softmax of three classes: figures in a row."""
     w = np.arange(3.0 * (X.shape[1] + 1)).reshape(1, 3, -1) / np.array([9.0, -9.0])[:, None, None]
     labels = Labels(codes.astype(np.int16), np.arange(3), np.ones((3, 3)), np.empty(0), np.empty(0))
-    found = look.Found(
+    found = look.Looked(
         np.zeros((2, 3, look.LOSS_SUMS)), np.zeros((3, 1, look.DUAL_SUMS)), np.zeros((3, 1, X.shape[1] + 1)),
         np.zeros((2, 1), np.int64),
     )  # fmt: skip
     none, alpha = np.zeros((2, 3)), np.zeros((3, len(X)))
-    point, rule = look.Point(w, none, none), look.Prox(look.NONE, alpha, none[0], none[0])
+    point, rule = look.Frozen(w, none, none), look.Prox(look.NONE, alpha, none[0], none[0])
     look.look(ArraySource(X).whole(), numbered_from(0), labels, Logistic().joint(), np.arange(3), point, rule, found)
     sums = found.losses[..., : look.LOSS_CARRY], found.duals[..., : look.CARRY], found.pull, alpha
     return np.concatenate([part.ravel() for part in sums]).tolist()

@@ -4,7 +4,7 @@ import numpy as np
 
 from streammargin.losses import terms
 from streammargin.penalties import FAMILY, make_penalty
-from streammargin.penalties.base import Columns
+from streammargin.penalties.base import PenalisedColumns
 
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")  # of classes; optimum.py solves these
 DUAL_LOSSES = (*LOSSES, "generalized_hinge")
@@ -28,4 +28,4 @@ def penalty(name, **fields):
 
 def of_columns(word, columns=2):
     """The penalty of a word, or of its object, for this many columns; groups: given as numbers."""
-    return make_penalty(word).of_columns(Columns(columns, np.asarray))
+    return make_penalty(word).of_columns(PenalisedColumns(columns, np.asarray))

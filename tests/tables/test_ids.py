@@ -11,7 +11,7 @@ from table_rows import in_form
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.tables.tally import Tally
+from streammargin.tables.tally import Tallied
 
 ROWS = 800
 RANDOM = np.random.default_rng(3)
@@ -153,7 +153,7 @@ def test_words_without_end_stay_within_memory(tmp_path, monkeypatch, form):
 
 def test_tallies_of_parts_are_those_of_the_whole(monkeypatch):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 3)
-    first, second = Tally(), Tally()
+    first, second = Tallied(), Tallied()
     for word in "aab":
         first.count(word, 1)
     for word in "bcde":

@@ -22,7 +22,7 @@ from streammargin.tables.matrices.compressed import Spill
 from streammargin.tables.open import open_table
 from streammargin.tables.readers import messages
 from streammargin.tables.readers.base import Room
-from streammargin.tables.tally import MOST_LETTERS, Tally, coded
+from streammargin.tables.tally import MOST_LETTERS, Tallied, coded
 from streammargin.tables.textfile import Text
 
 ROWS, LONG = 4_000, 60_000  # a row each of them: 240 MB
@@ -127,7 +127,7 @@ def test_words_are_codes_of_those_that_occur_and_gaps_are_null():
 
 
 def test_the_words_that_are_counted_are_bounded_by_their_letters():
-    found = Tally()
+    found = Tallied()
     assert found.count("a" * (MOST_LETTERS - 1), 1) and not found.count("bb", 1) and found.count("c", 2)
     assert found.full and found.count("c", 1) and found.words["c"] == 3
 

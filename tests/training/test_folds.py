@@ -15,7 +15,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.saved_words import left_out
-from streammargin.training.folds import Dealt, Grouped, Stretches, digests_of
+from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of
 
 CS = [0.01, 0.1, 1.0]
 random = np.random.default_rng(7)
@@ -204,7 +204,7 @@ def test_rows_before_judge_later_ones():
 
 def test_groups_stay_together_as_group_k_fold_keeps_them(tmp_path):
     users = np.array([f"user {k}" for k in random.integers(0, 40, N)])
-    deal = Grouped(4, 0, np.unique(digests_of(np.unique(users), 0)))
+    deal = GroupedFolds(4, 0, np.unique(digests_of(np.unique(users), 0)))
     folds = deal(users)
     assert np.bincount([folds[users == one][0] for one in np.unique(users)]).tolist() == [10] * 4
     assert all(len(set(folds[users == one])) == 1 for one in np.unique(users))

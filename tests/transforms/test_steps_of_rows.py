@@ -14,11 +14,11 @@ import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.model.exports.files import export
 from streammargin.numpy_model import NumpyModel
-from streammargin.options.steps import Scale, Steps, parts_of
+from streammargin.options.steps import Scale, StepWords, parts_of
 from streammargin.rows.blocks import DenseBlock, part, plain, values_of
 from streammargin.sources.arrays import ArraySource
 from streammargin.transforms import chain as chains
-from streammargin.transforms.base import RowFault, Seen
+from streammargin.transforms.base import RowFault, TransformSums
 from streammargin.transforms.chain import Chain
 from streammargin.verification import verify
 
@@ -46,8 +46,8 @@ FORMULAS = {
 
 
 def learned(words, X, dtype=np.float64):
-    chain = Chain.of(Steps().check("transform", words), np.dtype(dtype))
-    chain.learn(Seen(np.count_nonzero(X, axis=0).astype(float), float(len(X))))
+    chain = Chain.of(StepWords().check("transform", words), np.dtype(dtype))
+    chain.learn(TransformSums(np.count_nonzero(X, axis=0).astype(float), float(len(X))))
     return chain
 
 
@@ -252,13 +252,16 @@ def test_estimators_repeat_the_steps(tmp_path):
 
 
 def test_words_are_read_and_spelled():
-    assert [str(step) for step in Steps().check("transform", "total:5,log1p,unit")] == ["total:5", "log1p", "unit"]
-    assert [str(step) for step in Steps().check("transform", "total:sum=5,sqrt")] == ["total:5", "sqrt"]
-    assert Steps().check("transform", sm.transforms.Total(5)) == (sm.transforms.Total(5.0),)
-    assert Steps().check("transform", ["unit", sm.transforms.Sqrt()]) == (sm.transforms.Unit(), sm.transforms.Sqrt())
+    assert [str(step) for step in StepWords().check("transform", "total:5,log1p,unit")] == ["total:5", "log1p", "unit"]
+    assert [str(step) for step in StepWords().check("transform", "total:sum=5,sqrt")] == ["total:5", "sqrt"]
+    assert StepWords().check("transform", sm.transforms.Total(5)) == (sm.transforms.Total(5.0),)
+    assert StepWords().check("transform", ["unit", sm.transforms.Sqrt()]) == (
+        sm.transforms.Unit(),
+        sm.transforms.Sqrt(),
+    )
     for wrong, said in (("log", "log1p"), ("total:-1", "positive"), ("", "unknown"), ([], "no step"), (3, "name")):
         with pytest.raises(UsageError, match=said):
-            Steps().check("`transform`", wrong)
+            StepWords().check("`transform`", wrong)
     assert Scale().check("scale", "std:clip=1e1") == "std:clip=10" and parts_of("std:clip=10") == ("std", 10.0)
     for wrong in ("std:clip=0", "std:clip=", "maxabs:clip=3", "mean", None):
         with pytest.raises(UsageError):

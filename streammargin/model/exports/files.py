@@ -16,7 +16,7 @@ from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.calibration import COUNTS, SCALE
 from streammargin.model.exports.celltypist import celltypist_bytes
-from streammargin.model.exports.parts import Parts, taken
+from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.model.linear import LinearModel
 from streammargin.model.scoring import Scorer
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Column, Schema
@@ -190,7 +190,7 @@ def json_text(model: Model) -> str:
     return json.dumps(found, allow_nan=False) + "\n"
 
 
-def _of_column(parts: Parts, column: Column, start: int) -> Iterator[dict[str, Any]]:
+def _of_column(parts: LinearParts, column: Column, start: int) -> Iterator[dict[str, Any]]:
     """A column of a table, or the parts of a date. UsageError for one that a scorer would have to make."""
     if column.kind == TEXT:
         raise UsageError(
@@ -215,7 +215,7 @@ def _of_column(parts: Parts, column: Column, start: int) -> Iterator[dict[str, A
     yield from ({"name": name, **each} for name, each in found.items())
 
 
-def _column(parts: Parts, column: Column, start: int) -> dict[str, Any]:
+def _column(parts: LinearParts, column: Column, start: int) -> dict[str, Any]:
     """A column of numbers or categories."""
     weights = parts.coef[:, start : start + column.width].T.tolist()
     pair = column.spelling.split("/") if "/" in column.spelling else []
@@ -261,7 +261,7 @@ def onnx_bytes(model: Model) -> bytes:
     return bytes(found.SerializeToString())
 
 
-def _check_digits(parts: Parts, model: Model) -> None:
+def _check_digits(parts: LinearParts, model: Model) -> None:
     """UsageError if a column of the training needs more digits than float32 has."""
     if parts.schema is not None and parts.schema.dtype == "float64":
         raise UsageError(
@@ -281,7 +281,7 @@ def _check_digits(parts: Parts, model: Model) -> None:
         )
 
 
-def _inputs(parts: Parts) -> list[tuple[str, Any]]:
+def _inputs(parts: LinearParts) -> list[tuple[str, Any]]:
     """The names and types of the inputs."""
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 

@@ -18,7 +18,7 @@ from streammargin.sources.schema import Schema
 from streammargin.transforms.chain import Chain
 
 
-class Parts(NamedTuple):
+class LinearParts(NamedTuple):
     """A linear model, taken apart.
 
     coef (K, d), intercept (K,): of rows behind the steps and the map, each of which may be None (steps, behind).
@@ -58,7 +58,7 @@ class Parts(NamedTuple):
         return self.coef[:, places.start : places.stop] if isinstance(places, range) else self.coef[:, list(places)]
 
 
-def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, calibrated: str = "") -> Parts:
+def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, calibrated: str = "") -> LinearParts:
     """The parts of a model. UsageError, with the name of the form, if it has none.
 
     maps, steps: whether this form has maps, and steps on rows. calibrated: the calibrations that it has.
@@ -85,7 +85,7 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, cali
     C, loss, plain = float(header.get("C", 1.0)), str(header.get("loss", "hinge")), header.get(TABLE)
     joint = header.get("multiclass") == "joint" and len(model.classes_) > 2
     link = None if loss != "logistic" or math.isinf(C) else "softmax" if joint else "logistic"
-    return Parts(
+    return LinearParts(
         coef, intercept, model.classes_, model.feature_names_in_, model.outputs, loss, C, method or link,
         None if plain is None else Schema.from_plain(plain), answer.features, behind, model.steps, model.calibration,
     )  # fmt: skip

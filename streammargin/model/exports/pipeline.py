@@ -24,7 +24,7 @@ from sklearn.svm import LinearSVC
 from streammargin.errors import UsageError
 from streammargin.machines import FORMULAS, fields_of, words_in
 from streammargin.model.calibration import SIGMOID
-from streammargin.model.exports.parts import Parts, taken
+from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 from streammargin.transforms.chain import Chain
@@ -38,7 +38,7 @@ def to_sklearn(model: Any) -> Any:
     return pipeline_of(_as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid")))
 
 
-def _as_logistic(parts: Parts) -> Parts:
+def _as_logistic(parts: LinearParts) -> LinearParts:
     """The same with the scores that a sigmoid made of its scores, which are log odds of each class by itself."""
     if not parts.calibration:
         return parts
@@ -48,7 +48,7 @@ def _as_logistic(parts: Parts) -> Parts:
     )
 
 
-def pipeline_of(parts: Parts, gaps: Sequence[Any] = GAPS, float32: bool = False) -> Any:
+def pipeline_of(parts: LinearParts, gaps: Sequence[Any] = GAPS, float32: bool = False) -> Any:
     """The pipeline of the parts of a model; gaps: the values that stand for a missing category.
 
     float32: whether all numbers come as float32, so that no step needs to make them of anything else.
@@ -90,7 +90,7 @@ class _Part(NamedTuple):
     constants: Any = 0.0
 
 
-def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part]:
+def _columns(parts: LinearParts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part]:
     """The parts of a table, from left to right."""
     schema = parts.schema
     assert schema is not None
@@ -111,7 +111,7 @@ def _columns(parts: Parts, gaps: Sequence[Any], float32: bool) -> Iterator[_Part
                 yield _text(column, start, parts)
 
 
-def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None) -> Iterator[_Part]:
+def _numbers(columns: list[tuple[Column, int]], parts: LinearParts, dtype: str | None) -> Iterator[_Part]:
     """Columns of numbers of one spelling, side by side, and a column for the gaps of each that has one."""
     keys = {"kw_args": {"dtype": dtype}, "feature_names_out": "one-to-one"}
     cast = [] if dtype is None else [preprocessing.FunctionTransformer(np.asarray, **keys)]
@@ -131,7 +131,7 @@ def _numbers(columns: list[tuple[Column, int]], parts: Parts, dtype: str | None)
             yield _Part([column.name], make_pipeline(*cast, *marks), [0.0], own, parts.coef_at(own))
 
 
-def _date(column: Column, start: int, parts: Parts, dtype: str) -> _Part:
+def _date(column: Column, start: int, parts: LinearParts, dtype: str) -> _Part:
     """A date: its years, days, months, days of the week and hours."""
     from streammargin.model.exports import spelt
 
@@ -139,7 +139,7 @@ def _date(column: Column, start: int, parts: Parts, dtype: str) -> _Part:
     return _Part([column.name], spelt.date(column, parts, dtype), [column.first], places, parts.coef_at(places))
 
 
-def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Part:
+def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any]) -> _Part:
     """A category. Other words than those known have the weight of `other` by the constant, and known ones the rest."""
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
@@ -161,7 +161,7 @@ def _words(column: Column, start: int, parts: Parts, gaps: Sequence[Any]) -> _Pa
     return _Part([column.name], made, words[:1], places, weights, other[:, 0])
 
 
-def _text(column: Column, start: int, parts: Parts) -> _Part:
+def _text(column: Column, start: int, parts: LinearParts) -> _Part:
     """Free text: 1 + log(count) of each word, hashed; rows of length 1. A missing text has no words."""
     filled = [SimpleImputer(missing_values=gap, strategy="constant", fill_value="") for gap in reversed(GAPS)]
     counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
@@ -186,7 +186,7 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
     return made.fit(pd.DataFrame({column.name: values for column, values in zip(schema.columns, row, strict=True)}))
 
 
-def _with_weights(parts: Parts, coef: np.ndarray, constants: np.ndarray) -> Any:
+def _with_weights(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -> Any:
     """An estimator of scikit-learn with these weights, of the class that predicts as the model does."""
     C = parts.C if math.isfinite(parts.C) else 1e10
     coef = np.ascontiguousarray(coef)

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline, make_union
 
 from streammargin.errors import UsageError
-from streammargin.model.exports.parts import Parts
+from streammargin.model.exports.parts import LinearParts
 from streammargin.sources.schema import Column
 from streammargin.tables.dates import DAY_FIRST, MONTH_FIRST, OTHERS, YEAR_FIRST
 from streammargin.tables.spellings import COMMA, PAIRS, UNITS
@@ -27,13 +27,13 @@ def _called(name: str, *values: Any, **options: Any) -> Any:
     return preprocessing.FunctionTransformer(operator.methodcaller(name, *values, **options))
 
 
-def _of_pandas(column: Column, parts: Parts) -> None:
+def _of_pandas(column: Column, parts: LinearParts) -> None:
     if parts.schema is None or not parts.schema.named:
         raise UsageError(f"scikit-learn reads {column.kind}s written as {column.spelling} by pandas, and the column "
                          f"{column.name} has no name; train on a table with names")  # fmt: skip
 
 
-def read(column: Column, parts: Parts) -> list[Any]:
+def read(column: Column, parts: LinearParts) -> list[Any]:
     """The steps that make plain numbers of text in the spelling of the column; numbers stay as they are."""
     _of_pandas(column, parts)
     if column.spelling in PAIRS:
@@ -54,7 +54,7 @@ _SPELT: dict[str, dict[str, Any]] = {
 _PLACES = {"month": ("dt.month", 1), "day of the week": ("dt.day_of_week", 0), "hour": ("dt.hour", 0)}  # and the first
 
 
-def date(column: Column, parts: Parts, dtype: str) -> Any:
+def date(column: Column, parts: LinearParts, dtype: str) -> Any:
     """A date: the year, days, and a column for each month, day of the week and hour of the training; times are UTC."""
     import pandas as pd
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled import column_steps as kernel
-from streammargin.compiled.column_steps import Columns
+from streammargin.compiled.column_steps import SignedColumns
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels
 from streammargin.solvers.problem import Problem
@@ -69,10 +69,10 @@ def gather(cache: ColumnCache, labels: Labels, block: Block, first: int, k: int)
     kernel.gather(block, first, labels, k, _place(cache, k), cache.ends[k], cache.rows[k], cache.values[k])
 
 
-def matrix(cache: ColumnCache, k: int, columns: np.ndarray) -> Columns:
+def matrix(cache: ColumnCache, k: int, columns: np.ndarray) -> SignedColumns:
     """These cached columns (m,), for kernels."""
     place = _place(cache, k)[columns]
-    return Columns(_starts(cache, k)[place], cache.ends[k][place], cache.rows[k], cache.values[k])
+    return SignedColumns(_starts(cache, k)[place], cache.ends[k][place], cache.rows[k], cache.values[k])
 
 
 def release(cache: ColumnCache, k: int) -> None:

@@ -12,7 +12,7 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, pulled, zero_factor
-from streammargin.solvers.columns.kept_columns import Coming, Kept
+from streammargin.solvers.columns.kept_columns import KeptState, Sent
 from streammargin.solvers.columns.primal_dual import (
     Pulled,
     Restarted,
@@ -21,7 +21,7 @@ from streammargin.solvers.columns.primal_dual import (
     proximal_step,
     store_pulled,
 )
-from streammargin.solvers.columns.working_set import Gathered, Position, Split
+from streammargin.solvers.columns.working_set import GatheredColumns, Position, Split
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Scratch, Shared, b1, f8, new, of, state, state_bytes
@@ -29,7 +29,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 
-class Plan(NamedTuple):
+class ColumnPlan(NamedTuple):
     """penalty: as steps on columns use it, None if they are not possible; stored: values of columns to cache between
     reads, per problem, 0 if all columns fit.
     """
@@ -47,10 +47,10 @@ class OnColumns(Restarted):
     sigma: Shared[f8] = of(K)
     next_sigma: Shared[f8] = of(K)
     proven: Shared[b1] = of(K)
-    kept: Kept
-    coming: Coming
-    gathered: Gathered
-    plan: Scratch[Plan | None] = None
+    kept: KeptState
+    coming: Sent
+    gathered: GatheredColumns
+    plan: Scratch[ColumnPlan | None] = None
 
 
 class ColumnSteps(RestartedSteps[OnColumns]):
@@ -66,18 +66,18 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     state_class: ClassVar[type] = OnColumns
     adds = ("read", "coming")
 
-    def plan(self, problem: Problem) -> Plan:
+    def plan(self, problem: Problem) -> ColumnPlan:
         """The plan for a problem."""
         fit = problem.resident and working_set.reserved_bytes(problem) <= problem.budget // 2  # all columns, too
         penalty = None if problem.top < math.inf or not (fit or problem.sparse) else working_set.split(problem)
         if penalty is None or fit:
-            return Plan(penalty, 0)
+            return ColumnPlan(penalty, 0)
         # for dense rows each column has n values
         vectors = state_bytes(OnColumns, problem)
         stored = kept_columns.capacity(problem, vectors)
-        return Plan(penalty if stored else None, stored)
+        return ColumnPlan(penalty if stored else None, stored)
 
-    def _plan(self, problem: Problem, state: OnColumns) -> Plan:
+    def _plan(self, problem: Problem, state: OnColumns) -> ColumnPlan:
         """Cached: with many columns it takes as long as a few sweeps."""
         if state.plan is None:
             state.plan = self.plan(problem)
@@ -99,7 +99,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
 
     def begin_pass(self, problem: Problem, state: OnColumns, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
-        state.proven[:], state.coming = False, new(Coming, problem)
+        state.proven[:], state.coming = False, new(Sent, problem)
         penalty, stored = self._plan(problem, state)
         state.due[active] = (penalty is not None) and not stored and (state.sigma[active] > 0.0)
         if stored and state.sigma.any():
@@ -165,7 +165,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         elif not self._stay(problem, plan, state, k):
             self._start_over(problem, state, k)
 
-    def _stay(self, problem: Problem, plan: Plan, state: OnColumns, k: int) -> bool:
+    def _stay(self, problem: Problem, plan: ColumnPlan, state: OnColumns, k: int) -> bool:
         """Update sigma and the weights of the gathered columns; returns whether steps on columns continue.
 
         They end if too few columns fit, or after a resume with less memory or other options.

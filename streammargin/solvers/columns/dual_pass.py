@@ -74,7 +74,7 @@ class Totals:
 
 
 @state
-class Pace:
+class StepSizes:
     """Step sizes: tau = step / ratio * tempo, sigma = step * ratio; budget_tempo: of the budget multiplier."""
 
     tempo: Shared[f8] = of(LINES, W)
@@ -113,7 +113,7 @@ class Pair(LinearState):
     row_margins: Rows[f8] = of(2, K, N.where(lambda problem: problem.top < math.inf))
     read: PairSums
     totals: Totals
-    pace: Pace
+    pace: StepSizes
     previous: Previous
     zeros: Shared[b1] = of(K, W)
     due: Shared[b1] = of(GROUPS)
@@ -257,9 +257,9 @@ class DualPass(LinearSolver[P]):
             state.multiplications += multiplications([(first, block)], lines.size) / 2
         kernel.look(
             block, numbered_from(first), labels_of(problem, state), problem.loss, lines,
-            kernel.Point(w[seen], multiplier[seen], state.rounding[seen]),
+            kernel.Frozen(w[seen], multiplier[seen], state.rounding[seen]),
             kernel.Prox(alpha, alpha, self.curvatures(problem, state), none, self.twice(problem, state), total),
-            kernel.Found(
+            kernel.Looked(
                 read.losses[seen], read.duals, read.pull, read.wrong[seen], self.margins(problem, state), read.own,
                 read.parts,
             ),

@@ -19,7 +19,7 @@ from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns import working_set
-from streammargin.solvers.columns.working_set import Position, Split, Task
+from streammargin.solvers.columns.working_set import ColumnTask, Position, Split
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Shared, Stored, Sum, f8, i4, i8, new, of, state
 from streammargin.solvers.state import State, labels_of
@@ -38,7 +38,7 @@ SMALL, COARSE, LEAST_GAP = 0.01, 0.3, 0.05  # gap of the columns at hand: of tha
 
 
 @state
-class Kept:
+class KeptState:
     """The cached columns; others (K, n): margins from other weights; off: norm of the violations at the last read."""
 
     columns: ColumnCache
@@ -47,7 +47,7 @@ class Kept:
 
 
 @state
-class Coming:
+class Sent:
     """Columns of rows in several places: values and columns, one row after the other; sizes: values of each row."""
 
     values: Sum[Stored] = of(0, grows=True)
@@ -92,7 +92,7 @@ def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
     return np.where(sizes > 0.0, off, np.maximum(off - penalty.roots, 0.0))
 
 
-def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, stored: int) -> float:
+def choose(problem: Problem, penalty: Split, kept: KeptState, k: int, at: Position, stored: int) -> float:
     """Choose the columns of problem k that the next read gathers: the most violated ones, at most `stored` values.
 
     Those of the working set come first. Returns the number of values of the whole working set relative to `stored`; inf
@@ -120,7 +120,7 @@ def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, s
     return float(values[matter].sum() / stored) if here.any() else math.inf
 
 
-def next_sigma(kept: Kept, k: int, sigma: float, following: float, off: float, crowd: float) -> float:
+def next_sigma(kept: KeptState, k: int, sigma: float, following: float, off: float, crowd: float) -> float:
     """The next step size of the duals; following: the proposal of the last steps.
 
     While some columns wait, large steps of the duals undo the progress on others. So sigma grows only if the norm of
@@ -134,7 +134,7 @@ def next_sigma(kept: Kept, k: int, sigma: float, following: float, off: float, c
     return following if off <= FALLEN * before else min(following, sigma)
 
 
-def begin(problem: Problem, kept: Kept) -> None:
+def begin(problem: Problem, kept: KeptState) -> None:
     """Before a read: allocate memory for the margins, and for the chosen columns unless these are sent."""
     for k in _asked(kept, range(problem.count)):
         if problem.holders == 1:
@@ -143,13 +143,13 @@ def begin(problem: Problem, kept: Kept) -> None:
             kept.others = np.zeros((problem.count, problem.rows))
 
 
-def _asked(kept: Kept, problems: Iterable[int]) -> list[int]:
+def _asked(kept: KeptState, problems: Iterable[int]) -> list[int]:
     """Those of these problems that have chosen columns."""
     return [k for k in problems if kept.columns.chosen[k].size]
 
 
 def gather(
-    problem: Problem, state: State, kept: Kept, coming: Coming, problems: np.ndarray, w: np.ndarray, block: Block,
+    problem: Problem, state: State, kept: KeptState, coming: Sent, problems: np.ndarray, w: np.ndarray, block: Block,
     first: int,
 ) -> None:  # fmt: skip
     """Gather or send the columns of a block that these problems chose, and find the margins from their other weights.
@@ -167,7 +167,7 @@ def gather(
         _send(coming, block, np.logical_or.reduce([columns.chosen[k] for k in asked]))
 
 
-def _send(coming: Coming, block: Block, chosen: np.ndarray) -> None:
+def _send(coming: Sent, block: Block, chosen: np.ndarray) -> None:
     """Add the values of these columns (d+1,) in a block to those that are sent."""
     block = alone(block)
     assert isinstance(block, CSRBlock)
@@ -178,25 +178,25 @@ def _send(coming: Coming, block: Block, chosen: np.ndarray) -> None:
     coming.sizes = np.append(coming.sizes, np.diff(ends))
 
 
-def receive(problem: Problem, state: State, kept: Kept, coming: Coming, problems: np.ndarray) -> Coming:
-    """Gather the columns that were sent of all rows; returns an empty `Coming`."""
+def receive(problem: Problem, state: State, kept: KeptState, coming: Sent, problems: np.ndarray) -> Sent:
+    """Gather the columns that were sent of all rows; returns an empty `Sent`."""
     if coming.sizes.size:
         indptr = np.append(0, np.cumsum(coming.sizes))
         rows = CSRBlock(coming.values, coming.columns.view(np.uint32), indptr, problem.features, problem.column)
         for k in _asked(kept, problems):
             cache.open_columns(kept.columns, k)
             cache.gather(kept.columns, labels_of(problem, state), rows, 0, k)
-    return new(Coming, problem)
+    return new(Sent, problem)
 
 
-def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, at: Position) -> float:
+def improve(problem: Problem, penalty: Split, state: State, kept: KeptState, k: int, at: Position) -> float:
     """Steps on the gathered columns; updates w and alpha, and returns the sigma of the next step of the duals."""
     if not cache.is_open(kept.columns, k):  # none gathered yet
         return at.sigma
     columns = working_set.in_order(penalty, kept.columns.chosen[k])
     targets, others = state.labels.targets_of(k), kept.others[k]
     below = targets - others if problem.numeric else -others
-    task = Task(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
+    task = ColumnTask(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
     primal, dual = float(state.best.primal[k]), float(state.best.dual[k])
     goal = max(LEAST_GAP * problem.tol * primal, SMALL * min(primal - dual, COARSE * primal))
     at.w[columns], task = working_set.settle(problem, penalty, state, task, at.w[columns], goal)
@@ -204,21 +204,21 @@ def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, 
     return task.sigma
 
 
-def release(kept: Kept) -> None:
+def release(kept: KeptState) -> None:
     """Free the gathered columns after the steps."""
     for k in range(len(kept.columns.ends)):
         cache.release(kept.columns, k)
     kept.others = kept.others[:, :0].copy()
 
 
-def fits(problem: Problem, kept: Kept) -> bool:
+def fits(problem: Problem, kept: KeptState) -> bool:
     """Whether the arrays of a loaded state are consistent."""
     gathered = any(ends.size for ends in kept.columns.ends)
     fitting = kept.others.shape[1] in ((problem.rows,) if gathered else (0, problem.rows))
     return fitting and cache.fits(kept.columns, problem.rows, problem.features)
 
 
-def sent_fits(problem: Problem, coming: Coming, rows: int) -> bool:
+def sent_fits(problem: Problem, coming: Sent, rows: int) -> bool:
     """The same for columns that were sent of so many rows."""
     values, columns, sizes = coming.values, coming.columns, coming.sizes
     whole = sizes.size in (0, rows) and values.size == columns.size == sizes.sum()

@@ -46,7 +46,7 @@ def store_pulled(problem: Problem, state: Pair, k: int, now: Pulled) -> None:
 
 
 def tempo_of(problem: Problem, state: Pair) -> np.ndarray:
-    """`Pace.tempo` in the shape of the weights of a group."""
+    """`StepSizes.tempo` in the shape of the weights of a group."""
     return problem.of_group(state.pace.tempo, 0)
 
 

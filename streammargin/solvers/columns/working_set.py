@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import column_steps as kernel
-from streammargin.compiled.column_steps import Answers, Centred, Columns, Terms
+from streammargin.compiled.column_steps import Answers, Centred, SignedColumns, Terms
 from streammargin.compiled.order import permutation
 from streammargin.losses.base import has, largest_bend
 from streammargin.rows.blocks import Block, values_of
@@ -87,7 +87,7 @@ class Position(NamedTuple):
     sigma: float
 
 
-class Task(NamedTuple):
+class ColumnTask(NamedTuple):
     """The columns (m,) of problem k to be optimised.
 
     below (n,), or (0,) for 0: the margins are A w - below, for targets and the margins from other weights.
@@ -95,14 +95,14 @@ class Task(NamedTuple):
 
     k: int
     columns: np.ndarray
-    matrix: Columns
+    matrix: SignedColumns
     below: np.ndarray
     alpha: np.ndarray
     sigma: float
 
 
 @state
-class Gathered:
+class GatheredColumns:
     """The cached columns of the rows in memory; stored: the values that they were gathered from."""
 
     stored: Scratch[np.ndarray | None] = None
@@ -147,7 +147,9 @@ def in_order(penalty: Split, chosen: np.ndarray) -> np.ndarray:
     return columns[np.argsort(penalty.of[columns], kind="stable")]
 
 
-def gather(problem: Problem, state: State, gathered: Gathered, block: Block, k: int, columns: np.ndarray) -> Columns:
+def gather(
+    problem: Problem, state: State, gathered: GatheredColumns, block: Block, k: int, columns: np.ndarray
+) -> SignedColumns:
     """These columns. The last gathered ones stay in the cache, as the next ones are usually a subset."""
     stored, held = values_of(block), gathered.columns
     if held is None or gathered.stored is not stored or not cache.holds(held, k, columns):
@@ -161,7 +163,7 @@ def gather(problem: Problem, state: State, gathered: Gathered, block: Block, k: 
 
 
 def improve(
-    problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
+    problem: Problem, penalty: Split, state: State, gathered: GatheredColumns, block: Block, k: int, at: Position
 ) -> tuple[np.ndarray, float, np.ndarray | None]:
     """(weights (d+1,) near the minimum, proposed next sigma, duals (n,) that seem to prove them or None).
 
@@ -171,7 +173,7 @@ def improve(
     matrix = gather(problem, state, gathered, block, k, columns)
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE
-    task = Task(k, columns, matrix, state.labels.targets_of(k), at.alpha, at.sigma)
+    task = ColumnTask(k, columns, matrix, state.labels.targets_of(k), at.alpha, at.sigma)
     chosen, following, proof = minimise(problem, penalty, state, task, at.w[columns], enough=enough, prove=True)
     w = np.zeros(at.w.size)
     w[columns] = chosen
@@ -184,7 +186,7 @@ class Inner:
     w (m,): the weights, updated in place; answers: of the rows at w; height: f(w); most: the largest possible slope.
     """
 
-    def __init__(self, problem: Problem, penalty: Split, run: State, task: Task, w: np.ndarray) -> None:
+    def __init__(self, problem: Problem, penalty: Split, run: State, task: ColumnTask, w: np.ndarray) -> None:
         k, columns, matrix, below, alpha, sigma = task
         self.problem, self.run, self.matrix, self.w, self.height = problem, run, matrix, w, math.inf
         self.sizes, softness = matrix.ends - matrix.starts, 1.0 / sigma
@@ -285,9 +287,9 @@ class Inner:
         down = -(terms.squares[face] + pressed) * w - terms.ridge * (w - terms.centre[face])
         pulled = np.empty(face.size)
         starts, ends, rows, values = self.matrix
-        kernel.pulls(Columns(starts[face], ends[face], rows, values), self.answers.duals, pulled)
+        kernel.pulls(SignedColumns(starts[face], ends[face], rows, values), self.answers.duals, pulled)
         from_, *entries = kernel.bent_columns(face, self.matrix, slopes)
-        bent = Columns(from_[:-1], from_[1:], *entries)
+        bent = SignedColumns(from_[:-1], from_[1:], *entries)
         squares = np.concatenate([[0.0], np.cumsum(bent.values[: from_[-1]] ** 2)])[from_]
         added = added + REGULAR * float((np.diff(squares) + added).max(initial=0.0)) + 1e-300
 
@@ -323,7 +325,7 @@ class Inner:
 
 
 def minimise(
-    problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, enough: float = ENOUGH,
+    problem: Problem, penalty: Split, run: State, task: ColumnTask, chosen: np.ndarray, *, enough: float = ENOUGH,
     prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """Like `improve`, for the weights `chosen` (m,) of the task's columns only.
@@ -357,8 +359,8 @@ def minimise(
 
 
 def settle(
-    problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, goal: float
-) -> tuple[np.ndarray, Task]:  # fmt: skip
+    problem: Problem, penalty: Split, run: State, task: ColumnTask, chosen: np.ndarray, goal: float
+) -> tuple[np.ndarray, ColumnTask]:  # fmt: skip
     """Steps of the weights and of the duals by turns, until the gap of these columns alone is at most `goal`.
 
     Returns the weights, and the task with the duals and the sigma that they were found with: the next read makes their
@@ -376,7 +378,9 @@ def settle(
     return chosen, task
 
 
-def _attained(problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray) -> tuple[np.ndarray, float]:
+def _attained(
+    problem: Problem, penalty: Split, run: State, task: ColumnTask, chosen: np.ndarray
+) -> tuple[np.ndarray, float]:
     """(the duals (n,) after a step from those of the task, the gap of weights and duals as these columns have it)."""
     f = Inner(problem, penalty, run, task, chosen)
     step, f.terms, f.centred = f.centred, f.terms._replace(ridge=0.0), f.centred._replace(softness=SMALLEST)

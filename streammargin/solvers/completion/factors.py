@@ -14,8 +14,8 @@ from streammargin.solvers.completion.matrix import (
     HARD,
     LOOK,
     FactorsState,
+    LookedAtFactors,
     MatrixSolver,
-    Seen,
     cost_of,
     factors_of,
     pairs_of,
@@ -58,7 +58,7 @@ class Factors(MatrixSolver[FactorsState]):
     tasks: ClassVar[tuple[str, ...]] = (GROW, STEP)
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return Room.of(problem).bytes
+        return FactorRoom.of(problem).bytes
 
     def run_block(self, problem: Problem, state: FactorsState, active: np.ndarray, block: Block, first: int) -> Share:
         pairs, side = pairs_of(block), short_side(problem)
@@ -77,12 +77,12 @@ class Factors(MatrixSolver[FactorsState]):
 
     # after a look
 
-    def after(self, problem: Problem, state: FactorsState, seen: Seen) -> bool:
+    def after(self, problem: Problem, state: FactorsState, seen: LookedAtFactors) -> bool:
         state.before, made = -1.0, state.made
         gap = max(seen.primal - seen.dual, 0.0)
         spectrum, rank = seen.spectrum, state.factors.shape[1]
         beyond = np.flatnonzero(spectrum.values > 1.0 + BEYOND * min(state.gap, 1.0))
-        room = Room.of(problem).rank - rank
+        room = FactorRoom.of(problem).rank - rank
         moves = terms(problem) > 0 and rank > 0 and seen.outer > OUTER * gap
         if terms(problem) and state.softness == HARD:
             state.softness = 0.5 * size_of(problem, state)
@@ -111,7 +111,7 @@ class Factors(MatrixSolver[FactorsState]):
 
     def say_full(self, problem: Problem, rank: int) -> bool:
         """Say that there is no memory for more columns; returns that nothing more can be done."""
-        pairs = Room.of(problem).pairs
+        pairs = FactorRoom.of(problem).pairs
         more = (problem.budget + rank * column_bytes(problem, pairs) + (32 << 20)) >> 20
         text = (
             f"the matrix needs factors of more than {rank} columns, and the memory is full; use `memory={more}M` or "
@@ -148,7 +148,7 @@ class Factors(MatrixSolver[FactorsState]):
 
     def forget(self, problem: Problem, state: FactorsState) -> None:
         """Begin anew with steps at the factors."""
-        count, size = Room.of(problem).pairs, state.factors.size
+        count, size = FactorRoom.of(problem).pairs, state.factors.size
         state.moves, state.changes, state.pairs = np.zeros(count * size), np.zeros(count * size), 0
         state.start, state.slopes, state.direction = (np.zeros_like(state.factors) for _ in range(3))
         state.gradient, state.tried = np.zeros_like(state.factors), False
@@ -218,7 +218,7 @@ class Factors(MatrixSolver[FactorsState]):
         state.slope = float(kernel.dot(state.direction.ravel(), state.slopes.ravel()))
 
 
-class Room(NamedTuple):
+class FactorRoom(NamedTuple):
     """rank: most columns of the factors; pairs: of steps; bytes: of all of it, beside the state."""
 
     rank: int
@@ -226,7 +226,7 @@ class Room(NamedTuple):
     bytes: int
 
     @classmethod
-    def of(cls, problem: Problem) -> Room:
+    def of(cls, problem: Problem) -> FactorRoom:
         """The room in a problem's budget."""
         rows = problem.size + 10 * problem.rows if problem.resident else 0
         left = SHARE * (problem.budget - state_bytes(FactorsState, problem) - rows)

@@ -25,7 +25,7 @@ from streammargin.solvers.completion.spectral import Spectrum, spectrum
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.roles import Axis, Count, N, Rows, Shared, entries, f8, i8, of, state
 from streammargin.solvers.state import State
@@ -138,7 +138,7 @@ class SplittingState(MatrixState):
 S = TypeVar("S", bound=MatrixState)
 
 
-class Seen(NamedTuple):
+class LookedAtFactors(NamedTuple):
     """The result of a look: the factors' figures, the spectrum of T, and how much of the gap is that of soft losses."""
 
     primal: float
@@ -233,7 +233,7 @@ class MatrixSolver(Completing, Solver[S]):
 
     # figures
 
-    def see(self, problem: Problem, state: S) -> Seen:
+    def see(self, problem: Problem, state: S) -> LookedAtFactors:
         """Figures of the factors at the end of a look; those of the smallest gap are kept."""
         seen, state.shown = self.figures(problem, state, state.factors), state.softness
         if seen.primal - seen.dual < state.best.primal[0] - state.best.dual[0]:
@@ -241,13 +241,13 @@ class MatrixSolver(Completing, Solver[S]):
             state.best_factors = state.factors.copy()
         return seen
 
-    def keep(self, problem: Problem, state: S, seen: Seen) -> None:
+    def keep(self, problem: Problem, state: S, seen: LookedAtFactors) -> None:
         """Keep these figures as the best ones."""
         state.best.primal[:], state.best.dual[:], state.best.rounding[:] = seen[:3]
         gap = best_figures(problem, state.best)[0].gap
         state.gap = math.inf if gap is None else gap
 
-    def figures(self, problem: Problem, state: S, both: np.ndarray) -> Seen:
+    def figures(self, problem: Problem, state: S, both: np.ndarray) -> LookedAtFactors:
         """Figures of factors whose entries were read."""
         self.close_line(state)
         found = spectrum(state.gram, DIRECTIONS)
@@ -258,7 +258,7 @@ class MatrixSolver(Completing, Solver[S]):
         rounding = EPS * (problem.rows + 8.0 * factors.rank + 8.0) * (C * float(sums[kernel.SIZE]) + norm)
         dual = best_scale(C * float(sums[kernel.LINEAR]), C * float(sums[kernel.SQUARE]), problem, found.upper)
         outer = C * float(sums[kernel.LOSSES] - sums[kernel.ATTAINED])
-        return Seen(primal, dual - rounding, rounding, found, outer)
+        return LookedAtFactors(primal, dual - rounding, rounding, found, outer)
 
     def report(self, problem: Problem, state: S, still: bool = False) -> PassReport:
         """The proven figures so far."""
@@ -267,7 +267,7 @@ class MatrixSolver(Completing, Solver[S]):
         return PassReport(np.array([min(state.gap, 1e300)]), 0, certificate=figures, still=still)
 
     @abstractmethod
-    def after(self, problem: Problem, state: S, seen: Seen) -> bool:
+    def after(self, problem: Problem, state: S, seen: LookedAtFactors) -> bool:
         """Decide what follows a look; returns whether nothing more can be done."""
 
     @abstractmethod
@@ -341,10 +341,10 @@ class MatrixSolver(Completing, Solver[S]):
 
     # the answer
 
-    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+    def keep_pass(self, problem: Problem, state: S, kept: BestKept, trials: list[int]) -> None:
         raise AssertionError("factors are kept by their certificate alone")
 
-    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Factors:
+    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: BestKept | None = None) -> Factors:
         certified = math.isfinite(state.best.primal[0])
         found = factors_of(problem, state.best_factors if certified else state.factors)
         found.proof = (state.kinks, state.duals) if state.settled else None

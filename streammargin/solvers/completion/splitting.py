@@ -14,8 +14,8 @@ from streammargin.solvers.base import Share
 from streammargin.solvers.completion.matrix import (
     DENSE_ROWS,
     LOOK,
+    LookedAtFactors,
     MatrixSolver,
-    Seen,
     SplittingState,
     cost_of,
     pairs_of,
@@ -57,7 +57,7 @@ class Splitting(MatrixSolver[SplittingState]):
         state.seen += len(pairs)
         return None
 
-    def after(self, problem: Problem, state: SplittingState, seen: Seen) -> bool:
+    def after(self, problem: Problem, state: SplittingState, seen: LookedAtFactors) -> bool:
         if not state.weight:
             if seen.spectrum.upper <= 1.0:
                 return True  # X = 0 is optimal

@@ -28,7 +28,7 @@ MANY = 25  # of them pay for momentum, which costs twice as much a visit: text a
 
 
 @state
-class Watch:
+class AscentWatch:
     """The gap estimate at the last prediction."""
 
     estimate: float = 1.0
@@ -68,7 +68,7 @@ class Ascent(Method):
     )  # fmt: skip
     takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, FOLDS, ANY_P)
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
-    watch: ClassVar[type | None] = Watch
+    watch: ClassVar[type | None] = AscentWatch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires
     couples: ClassVar[tuple[str, ...]] = Coupled.couples
 
@@ -165,7 +165,7 @@ def check_hard_margin(problem: Problem, able: str) -> None:
         raise Refusal(wrong, f"give a finite C, or use `loss={able}`")
 
 
-def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
+def leave(problem: Problem, state: PlainAscent, watch: AscentWatch, report: PassReport, active: np.ndarray) -> str:
     """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
     number = state.number
     if not (problem.lp and problem.resident) or number < LOOK // 2:
@@ -174,7 +174,7 @@ def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport
     return "momentum" if number >= LOOK and left > MANY else ""
 
 
-def predicted_left(problem: Problem, watch: Watch, number: int, estimate: float) -> float:
+def predicted_left(problem: Problem, watch: AscentWatch, number: int, estimate: float) -> float:
     """How many passes are left by the fall of the gap estimate; 0 but for passes 1, 2, 4, 8, ..."""
     if number & (number - 1) != 0:
         return 0.0

@@ -34,7 +34,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.inseparable import inseparable
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
 from streammargin.solvers.roles import new
@@ -52,7 +52,7 @@ SCALES, CONSTANTS = 24, 40  # steps of the search for a scale, and for a constan
 LEAST, MOST = 0.5, 1.5  # scales
 
 
-class Exact(NamedTuple):
+class ExactLine(NamedTuple):
     """A line's candidate, scale * f + constant, and the lower bound of its coefficients.
 
     upper: a bound on all margins, of a hard margin. hidden: the part of the gap that is rounding, whatever steps do.
@@ -95,7 +95,7 @@ class Left(NamedTuple):
 
 def exact(
     form: Form, loss: object, free: bool, f: np.ndarray, b: np.ndarray, blur: float, wanted: float, left: Left
-) -> Exact:
+) -> ExactLine:
     """Exact figures of the coefficients b (n,) with scores f = K b, each of which may be wrong by at most `blur`.
 
     A scale is sought if the gap at scale 1 is above `wanted`. left: all other rows; if one may have a loss at the best
@@ -135,10 +135,10 @@ def exact(
         scale, constant = 1.0, left.constant
     found = judged(scale, constant)
     hidden = error / max(abs(found.primal), abs(dual), 1e-300)  # steps may lessen the rounding of losses
-    return Exact(found, dual, scale, constant, hidden=hidden)
+    return ExactLine(found, dual, scale, constant, hidden=hidden)
 
 
-def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: float, largest: float) -> Exact:
+def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: float, largest: float) -> ExactLine:
     """Exact figures of a hard margin, as `exact`; largest: the length of the longest row in the space of the kernel.
 
     The largest margin is half the distance of the hulls of both classes, and b / sum |b| is the difference of a point
@@ -161,7 +161,7 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
     missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
     scale = 1.0 / slack if slack > 0.0 else min(size, LARGEST)
-    found = Exact(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale / size, scale * constant, upper)
+    found = ExactLine(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale / size, scale * constant, upper)
     without = 1.0 - slack * mass / square if square > 0.0 else math.inf
     return found._replace(hidden=max(0.0, found.gap - without))
 
@@ -337,7 +337,7 @@ class Machine(Solver[SmoState]):
         own = self.frozen(problem, state)
         return inseparable(own.kernel, own.rows, np.sign(own.coef[k]).astype(int))
 
-    def _count_wrong(self, problem: Problem, state: SmoState, found: list[Exact]) -> None:
+    def _count_wrong(self, problem: Problem, state: SmoState, found: list[ExactLine]) -> None:
         """Rows whose largest score is of a wrong class, for each value of C."""
         state.wrong[:] = 0
         if not problem.compared:
@@ -368,20 +368,22 @@ class Machine(Solver[SmoState]):
     def latest(self, problem: Problem, state: SmoState) -> Point:
         return self._expansion(problem, state, self._latest(problem, state))
 
-    def keep_pass(self, problem: Problem, state: SmoState, kept: Kept, trials: list[int]) -> None:
+    def keep_pass(self, problem: Problem, state: SmoState, kept: BestKept, trials: list[int]) -> None:
         keep(problem, state.kept_point, self._latest(problem, state), trials)
 
-    def last_read(self, problem: Problem, state: SmoState, kept: Kept) -> Visit:
+    def last_read(self, problem: Problem, state: SmoState, kept: BestKept) -> Visit:
         point = self._expansion(problem, state, state.kept_point)
         return last_read(problem, point, self._unit(problem, state))
 
-    def figures_kept(self, problem: Problem, state: SmoState, kept: Kept) -> list[Figures]:
+    def figures_kept(self, problem: Problem, state: SmoState, kept: BestKept) -> list[Figures]:
         return figures(problem, kept, state.kept_point, self._unit(problem, state), state.best)
 
     def _unit(self, problem: Problem, state: SmoState) -> float:
         return 2.0 * blur(problem, state.measured, state.kept_point.numbers.size)
 
-    def point(self, problem: Problem, state: SmoState, column: float, proven: bool, kept: Kept | None = None) -> Point:
+    def point(
+        self, problem: Problem, state: SmoState, column: float, proven: bool, kept: BestKept | None = None
+    ) -> Point:
         best = state.best_point if state.best.known else state.frozen
         return self._expansion(problem, state, best if kept is None else state.kept_point)
 

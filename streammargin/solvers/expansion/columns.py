@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.points.gram import Few
+from streammargin.points.gram import RightRows
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.roles import K, Shared, i8, of, state
@@ -24,7 +24,7 @@ NO_ROWS = np.empty(0, np.int64)
 
 
 @state
-class Held:
+class HeldColumns:
     """Which columns the slots hold. rows, batch: of each slot the row, -1 for none, and the batch that computed it;
     used: the round of its last use. batches (2, ...): number and row of each column of batches with columns in slots.
     recent: rows of the last round of each line, -1 for none. bytes: of a value, 0 before there are any.
@@ -47,7 +47,9 @@ class Columns:
     numbers (n,): of the rows in the training.
     """
 
-    def __init__(self, held: Held, kernel: Kernel, block: Block, numbers: np.ndarray, slots: int, dtype: Any) -> None:
+    def __init__(
+        self, held: HeldColumns, kernel: Kernel, block: Block, numbers: np.ndarray, slots: int, dtype: Any
+    ) -> None:
         self.held, self.kernel, self.block, self.numbers = held, kernel, block, numbers
         held.bytes = np.dtype(dtype).itemsize
         slots = max(held.rows.size, min(slots, numbers.size))
@@ -75,10 +77,10 @@ class Columns:
         for low, values in few.tiles(self.block, 0, self.numbers.size):
             self.values[slots, low : low + len(values)] = values.T if whole else values.T[which]
 
-    def few(self, rows: np.ndarray) -> Few:
+    def few(self, rows: np.ndarray) -> RightRows:
         """These rows, ready for products."""
         values = None if self.kernel.of_numbers else taken(self.block, rows)
-        return Few(self.kernel, self.numbers[rows], values, self.values.dtype)
+        return RightRows(self.kernel, self.numbers[rows], values, self.values.dtype)
 
     def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int, old: int = NONE) -> None:
         """Compute the columns of these rows, which no slot holds; those of the rows `staying` are not given up.
@@ -154,7 +156,7 @@ def _add_computed(
     for at in range(0, others.size, TILE):
         some = others[at : at + TILE]
         found = np.empty((high - low, some.size))
-        Few(columns.kernel, some, taken(block, some)).values(block, low, high, found)
+        RightRows(columns.kernel, some, taken(block, some)).values(block, low, high, found)
         out += found @ coefs[some]
 
 

@@ -12,7 +12,7 @@ from streammargin.points.expansion import Expansion
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers import roles
 from streammargin.solvers.cache.rows import RowCache
-from streammargin.solvers.expansion.columns import Columns, Held
+from streammargin.solvers.expansion.columns import Columns, HeldColumns
 from streammargin.solvers.expansion.form import Form
 from streammargin.solvers.expansion.measured import Measured
 from streammargin.solvers.problem import Problem
@@ -59,7 +59,7 @@ class SmoState(State):
     frozen: Found
     best_point: Found
     kept_point: Found
-    held: Held
+    held: HeldColumns
     rows: RowCache
     goal: Shared[f8] = of(GROUPS, fill=1.0)
     gaps: Shared[f8] = of(GROUPS, fill=np.inf)

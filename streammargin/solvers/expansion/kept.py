@@ -15,7 +15,7 @@ from streammargin.solvers.expansion.found import Found, merged, set_found
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.proof.margins import sum_margins
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
@@ -37,7 +37,7 @@ def last_read(problem: Problem, point: Expansion, unit: float) -> Visit:
 
 
 def _add(
-    problem: Problem, kept: Kept, free: Expansion, constants: np.ndarray, off: np.ndarray, block: Block, first: int
+    problem: Problem, kept: BestKept, free: Expansion, constants: np.ndarray, off: np.ndarray, block: Block, first: int
 ) -> None:
     """Add one block, in any order. free: the point without its constants; off (K,): how wrong a score may be."""
     for low in range(0, block.rows(), TILE):
@@ -54,7 +54,7 @@ def _add(
 
 
 def _add_losses(
-    problem: Problem, kept: Kept, f: np.ndarray, constants: np.ndarray, off: np.ndarray, labels: RowLabels
+    problem: Problem, kept: BestKept, f: np.ndarray, constants: np.ndarray, off: np.ndarray, labels: RowLabels
 ) -> None:
     """The losses of rows with these labels and scores f (K, m) without the constants."""
     for k, sums in enumerate(kept.losses):
@@ -70,7 +70,7 @@ def _add_losses(
         kept.wrong += [known.confused_of(trial * each, of) for trial, of in enumerate(scores)]
 
 
-def figures(problem: Problem, kept: Kept, found: Found, unit: float, best: Best) -> list[Figures]:
+def figures(problem: Problem, kept: BestKept, found: Found, unit: float, best: Best) -> list[Figures]:
     """Exact figures of all groups, once all blocks are added, with the best bounds of the training.
 
     unit: a bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1.
@@ -93,7 +93,9 @@ def _objective(sums: np.ndarray, square: float, error: float) -> Candidate:
     return Candidate(primal, -math.inf, int(sums[look.MISTAKES]), rounding)
 
 
-def _margins(problem: Problem, kept: Kept, off: np.ndarray, squares: np.ndarray, blurs: np.ndarray) -> list[Candidate]:
+def _margins(
+    problem: Problem, kept: BestKept, off: np.ndarray, squares: np.ndarray, blurs: np.ndarray
+) -> list[Candidate]:
     """The margins of groups, rounded down; off, squares, blurs (K,): errors of scores, and lengths with theirs."""
     off, squares, blurs = (problem.by_group(each) for each in (off, squares, blurs))
     smallest = problem.by_group(kept.smallest).min(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
-from streammargin.points.gram import Few
+from streammargin.points.gram import RightRows
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
@@ -65,7 +65,7 @@ def matrix_of(kernel: Kernel, positions: np.ndarray, numbers: np.ndarray, block:
         assert isinstance(block, DenseBlock)
         return np.asarray(block.X[np.ix_(positions, numbers)], np.float64)
     rows, out = taken(block, positions), np.empty((positions.size, positions.size))
-    Few(kernel, numbers, rows).values(rows, 0, positions.size, out)
+    RightRows(kernel, numbers, rows).values(rows, 0, positions.size, out)
     apart = float(np.abs(out - out.T).max(initial=0.0))
     if apart > SYMMETRIC * float(np.abs(out).max(initial=0.0)):
         raise DataError(f"the kernel {kernel} is not symmetric: K(x, z) and K(z, x) of two rows differ by {apart:.3g}")

@@ -18,7 +18,7 @@ from streammargin.solvers.base import FOLDS, KERNELS, NUMBERS, PATH, SEVERAL, Pa
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.cache.rows import Kept as KeptRows
 from streammargin.solvers.expansion.certificate import SHARE, Machine
-from streammargin.solvers.expansion.columns import NONE, Columns, Held, unit_rows
+from streammargin.solvers.expansion.columns import NONE, Columns, HeldColumns, unit_rows
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import (
     NEW,
@@ -118,7 +118,7 @@ class Smo(Machine):
         self.balance(problem, state)
         state.frozen.coef = state.alpha[:, state.frozen.numbers]
         if state.held.bytes and state.held.bytes != self._dtype(problem, state).itemsize:
-            state.held, state.columns = new(Held, problem), None
+            state.held, state.columns = new(HeldColumns, problem), None
 
     # rounds
 
@@ -387,7 +387,7 @@ class Smo(Machine):
         if joining:
             coming = state.rows.pieces.pop(NEW)._replace(beside=())
             state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
-        state.held, state.columns, state.forms = new(Held, problem), None, None
+        state.held, state.columns, state.forms = new(HeldColumns, problem), None, None
         gaps = gaps_of(best_figures(problem, state.best)).tolist()
         goals = [max(INNER * min(1.0, gap), SHARE * problem.tol) for gap in gaps]
         if state.number == 1:

@@ -14,7 +14,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.rows.products import in_float64
 from streammargin.solvers.base import PassReport, Share, matrix_work
-from streammargin.solvers.newton.held import VISIT, Held, Part, ridge
+from streammargin.solvers.newton.held import VISIT, Held, HeldPart, ridge
 from streammargin.solvers.newton.truncated import PRODUCTS, ByProducts, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.sums import LINES
@@ -93,7 +93,7 @@ class Conjugate(Truncated[ConjugateState]):
         if not due.size:
             return None
         labels, rows = labels_of(problem, state), self._rows(problem, state, block)
-        parts = list(Part(rows, labels, 0, block.rows()).pieces(problem))
+        parts = list(HeldPart(rows, labels, 0, block.rows()).pieces(problem))
         self.unit(problem, state, int(due[0]), Held(parts, labels, state.scores, state.bends, state.along))
         return 1.0 - due.size / active.size
 

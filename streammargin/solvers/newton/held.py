@@ -20,7 +20,7 @@ VISIT = 2  # multiplications of a value in a product
 STRIDE = 8  # one row of so many counts for the diagonal, if there are enough of them
 
 
-class Part(NamedTuple):
+class HeldPart(NamedTuple):
     """The rows start .. stop of those held, with their labels, numbered from 0."""
 
     rows: Block
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     start: int
     stop: int
 
-    def pieces(self, problem: Problem) -> Iterator[Part]:
+    def pieces(self, problem: Problem) -> Iterator[HeldPart]:
         """These rows by leaves, of which as many as there are copies of sums are at most a unit of work.
 
         Each has whole chunks of the kernels.
@@ -40,7 +40,7 @@ class Part(NamedTuple):
         for low in range(0, self.stop - self.start, size):
             high = min(low + size, self.stop - self.start)
             labels = self.labels._replace(first=self.labels.first - low)
-            yield Part(part(self.rows, low, high), labels, self.start + low, self.start + high)
+            yield HeldPart(part(self.rows, low, high), labels, self.start + low, self.start + high)
 
 
 class Held(NamedTuple):
@@ -50,7 +50,7 @@ class Held(NamedTuple):
     share these parts. Each has sums of its own, which are added in order.
     """
 
-    parts: list[Part]
+    parts: list[HeldPart]
     labels: Labels
     scores: np.ndarray
     bends: np.ndarray
@@ -63,7 +63,7 @@ class Held(NamedTuple):
         return sum(stored(part.rows) for part in self.parts)
 
     def _visit(
-        self, problem: Problem, visit: Callable[[Part, np.ndarray], float | None], sums: np.ndarray, visits: int = 1
+        self, problem: Problem, visit: Callable[[HeldPart, np.ndarray], float | None], sums: np.ndarray, visits: int = 1
     ) -> Generator[float, None, float]:
         """Call visit(part, sums) for all parts; returns the sum of the results. visits: multiplications of a value."""
         total, most = 0.0, max(1, problem.copies)
@@ -86,7 +86,7 @@ class Held(NamedTuple):
         """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `bends`."""
         image = laid(problem, np.zeros((problem.lines, problem.features + 1)))
 
-        def visit(part: Part, sums: np.ndarray) -> float:
+        def visit(part: HeldPart, sums: np.ndarray) -> float:
             here = slice(part.start, part.stop)
             given = part.labels, judge_of(problem.loss), k * problem.lines
             return float(
@@ -102,7 +102,7 @@ class Held(NamedTuple):
         bent = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
         laid_out = laid(problem, self.coding.weights(v, problem.column))
 
-        def visit(part: Part, sums: np.ndarray) -> None:
+        def visit(part: HeldPart, sums: np.ndarray) -> None:
             here = slice(part.start, part.stop)
             loops.products(problem).add_curved(part.rows, self.bends[here], laid_out, scores[here], sums)
 

@@ -41,7 +41,7 @@ class Curved(LookSums):
     sloped: Sum[f8] = of(K)
 
 
-class Model:
+class QuadraticModel:
     """The quadratic model of a group's smooth part, with a damped Hessian, plus its penalty.
 
     H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move; work: the

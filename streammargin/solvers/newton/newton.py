@@ -22,7 +22,7 @@ from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import Method, PassReport, Solver, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
-from streammargin.solvers.coordinate.ascent import Watch as Estimated
+from streammargin.solvers.coordinate.ascent import AscentWatch as Estimated
 from streammargin.solvers.coordinate.ascent import predicted_left
 from streammargin.solvers.coordinate.coupled import Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import DualAscent

@@ -28,7 +28,7 @@ from streammargin.solvers.columns.constant import constants_alone
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.newton import curved_columns
 from streammargin.solvers.newton.best_bound import Bound
-from streammargin.solvers.newton.model import Curved, Model, by_blocks, plain
+from streammargin.solvers.newton.model import Curved, QuadraticModel, by_blocks, plain
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
@@ -57,7 +57,7 @@ ONE = np.zeros(1, np.int64)
 
 
 @state
-class Step:
+class LastStep:
     """The last step: from `start` by `newton`, and `further` along the path of minima (K, d+1).
 
     descent: minus the slope at its start, inf: not known; active: rows with a slope there; left: the share of the
@@ -85,7 +85,7 @@ class ProxNewton(LookedAt):
 
     look: Curved
     softness: Shared[f8] = of(GROUPS)
-    step: Step
+    step: LastStep
     bound: Bound
     image: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
@@ -312,7 +312,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         )
         down = problem.of_group(state.image if from_zero else state.look.pull.sum(axis=1), k)
         damping = float(step.damping[k] * problem.of_group(step.scale, k).max())
-        model = Model(problem, state.look, k, problem.view(state.columns, k)[0], damping)
+        model = QuadraticModel(problem, state.look, k, problem.view(state.columns, k)[0], damping)
         risen = rise(objective, w, -newton)
         slope = -risen - float(np.vdot(down, newton))
         if not further.any() and slope > OVERSHOT * step.descent[k] + ROUNDING * float(abs(state.best.primal[k])):
@@ -323,7 +323,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         w[:] = objective.inside(start + newton + further)
         state.multiplications += model.work
 
-    def _go_on(self, problem: Problem, state: ProxNewton, k: int, model: Model, down: np.ndarray) -> None:
+    def _go_on(self, problem: Problem, state: ProxNewton, k: int, model: QuadraticModel, down: np.ndarray) -> None:
         """Make the last step again, or one from here.
 
         On the path of minima the margins of rows with a slope stay in proportion to the softness, so that their duals

@@ -23,7 +23,7 @@ CHECK = 5  # iterations between two looks at the accuracy
 ROUNDING = 1e-15  # of R, relative
 
 
-class Spectrum(NamedTuple):
+class BlockSpectrum(NamedTuple):
     """Eigenvectors (B, b, b) and eigenvalues (B, b) of the blocks on the diagonal of a symmetric matrix (B b, B b)."""
 
     vectors: np.ndarray
@@ -43,10 +43,10 @@ class Spectrum(NamedTuple):
         return count * (DECOMPOSED * size**3 + 4.0 * iterations * size**2)
 
 
-def spectrum(H: np.ndarray) -> Spectrum:
+def spectrum(H: np.ndarray) -> BlockSpectrum:
     """The largest eigenvalue of the blocks H (B, b, b) on the diagonal of a matrix."""
     values, vectors = np.linalg.eigh(H)
-    return Spectrum(vectors, np.maximum(values, LEAST * values.max()))
+    return BlockSpectrum(vectors, np.maximum(values, LEAST * values.max()))
 
 
 class Extrapolation:
@@ -74,7 +74,7 @@ class Extrapolation:
         return t + r - np.linalg.solve(G, changed @ r) @ (moved + changed)
 
 
-class Model:
+class ProximalModel:
     """The function 1/2 z^T H z - aim.z + R(z), in coordinates z (m,) in which H has a diagonal of at most 1.
 
     steps: the largest step of `prox` for each entry up to 1 / the diagonal of H; v = roots * z. rho: of the splitting.
@@ -134,7 +134,7 @@ def minimise_by_prox(
 
     The start is returned if nothing lower was found.
     """
-    model = Model(H, slope, objective, start)
+    model = ProximalModel(H, slope, objective, start)
     least, best, history = 0.0, start, Extrapolation()
     number, smallest = 0, math.inf
     plain = t = model.start + model.down / model.rho

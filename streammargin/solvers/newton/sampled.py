@@ -26,7 +26,7 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
-from streammargin.solvers.newton.held import Held, Part, ridge
+from streammargin.solvers.newton.held import Held, HeldPart, ridge
 from streammargin.solvers.newton.near_margin import hashed
 from streammargin.solvers.newton.prox_newton import share_left
 from streammargin.solvers.newton.truncated import ByProducts, Newton, Truncated, factored, supports
@@ -47,7 +47,7 @@ ROUNDING = 1e-13  # of an objective: a rise that is not one
 COLUMNS = D.where(lambda problem: not problem.sparse)
 
 
-class Beside(NamedTuple):
+class SampleNumbers(NamedTuple):
     """Numbers of m rows of the sample."""
 
     keys: np.ndarray
@@ -64,7 +64,7 @@ class OnSample(Newton):
 
 
 @state
-class Drawn:
+class DrawnSample:
     """The sample that a read draws: rows whose keys are below `limit`, which take `held` bytes.
 
     Beside a row lie its key, which is a hash over its chance, and its chance, class and weight. total: the sum of the
@@ -91,7 +91,7 @@ class SampledState(ByProducts):
     """
 
     newton: OnSample
-    drawn: Drawn
+    drawn: DrawnSample
     scores: Shared[f8] = of(0, grows=True)
     bends: Shared[f8] = of(0, grows=True)
     along: Shared[f8] = of(0, grows=True)
@@ -185,7 +185,7 @@ class Sampled(Truncated[SampledState]):
         for kept in state.drawn.rows.pieces.values():
             if [one.dtype for one in kept.beside] != kinds or not all(one.ndim == 1 for one in kept.beside):
                 return False
-            own = Beside(*kept.beside)
+            own = SampleNumbers(*kept.beside)
             if not (problem.outputs.knows(own.codes) and np.all(own.chances > 0.0)):
                 return False
         size, full = state.scores.size, state.drawn.rows.count * problem.lines
@@ -225,7 +225,7 @@ class Sampled(Truncated[SampledState]):
         if here.size:
             kept = drawn.rows.keep(block, first, first + here)
             weights = known.weights[here] if known.weights.size else np.ones(here.size)
-            beside = Beside(keys[here], chances[here], known.codes[here], weights)
+            beside = SampleNumbers(keys[here], chances[here], known.codes[here], weights)
             drawn.rows.pieces[f"rows {first:015d}"] = kept._replace(beside=tuple(beside))
             drawn.held += int(_sizes(problem, kept).sum())
             drawn.rows.pool()
@@ -322,7 +322,7 @@ class Sampled(Truncated[SampledState]):
     def _held(problem: Problem, state: SampledState) -> Held:
         """The sample, of which each row stands for 1 over its probability."""
         drawn, lines, at = state.drawn, problem.lines, 0
-        size, parts = drawn.rows.count * lines, list[Part]()
+        size, parts = drawn.rows.count * lines, list[HeldPart]()
         if state.scores.size != size:
             state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
         pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
@@ -330,7 +330,9 @@ class Sampled(Truncated[SampledState]):
         known = RowLabels(codes, weights / np.minimum(1.0, drawn.limit * chances), np.empty(0))
         for kept in pieces:
             stop = at + kept.ids.size
-            parts.extend(Part(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop).pieces(problem))
+            parts.extend(
+                HeldPart(kept.rows, labels_for(known.cut(at, stop), problem.outputs), at, stop).pieces(problem)
+            )
             at = stop
         scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
         bends = state.bends.reshape(-1, 2 * lines)

@@ -46,7 +46,7 @@ FALLS, STUCK = 0.99, 8  # the mean product stays above this share of the least o
 VECTORS = 24  # temporary vectors of the rows of a block, for each piece of the loss
 
 
-class Piece(NamedTuple):
+class DualPiece(NamedTuple):
     """A part of the dual of a loss that is linear, of a row of weight 1: its bounds, and its slope."""
 
     low: float
@@ -54,7 +54,7 @@ class Piece(NamedTuple):
     slope: float
 
 
-def pieces_of(loss: Any) -> list[Piece] | None:
+def pieces_of(loss: Any) -> list[DualPiece] | None:
     """The dual of a loss as a sum of one or two linear pieces, on both sides of 0; None if it is none."""
     if not (has(loss, "feasible") and has(loss, "dual")):
         return None
@@ -63,10 +63,10 @@ def pieces_of(loss: Any) -> list[Piece] | None:
         return None
     ends, middle = (loss.dual(low, 1.0), loss.dual(high, 1.0)), loss.dual(0.5 * (low + high), 1.0)
     if abs(middle - 0.5 * sum(ends)) <= 1e-12 * (abs(middle) + high - low):
-        return [Piece(low, high, (ends[1] - ends[0]) / (high - low))]
+        return [DualPiece(low, high, (ends[1] - ends[0]) / (high - low))]
     if not low < 0.0 < high:
         return None
-    sides = [Piece(low, 0.0, loss.dual(low, 1.0) / low), Piece(0.0, high, loss.dual(high, 1.0) / high)]
+    sides = [DualPiece(low, 0.0, loss.dual(low, 1.0) / low), DualPiece(0.0, high, loss.dual(high, 1.0) / high)]
     exact = all(abs(loss.dual(0.5 * end, 1.0) - 0.5 * loss.dual(end, 1.0)) <= 1e-12 for end in (low, high))
     return sides if exact and loss.dual(0.0, 1.0) == 0.0 else None
 
@@ -86,7 +86,7 @@ def supports(problem: Problem) -> bool:
     return problem.features <= MOST and ratio(problem) > 0.0 and pieces_of(problem.loss) is not None
 
 
-def pieces(problem: Problem) -> list[Piece]:
+def pieces(problem: Problem) -> list[DualPiece]:
     """Those of a problem that is supported."""
     return pieces_of(problem.loss) or []
 
@@ -133,7 +133,7 @@ class InteriorPoints(LookedAt):
     reads: int = 0
 
 
-class Part(NamedTuple):
+class TaskRows(NamedTuple):
     """Some rows of a task, with their numbers in the block and their labels as those of line 0."""
 
     line: int
@@ -142,21 +142,21 @@ class Part(NamedTuple):
     labels: Labels
 
 
-class Group(NamedTuple):
+class TaskGroup(NamedTuple):
     """The rows of a block for a value of C.
 
     at (m,): which of the block's rows are present; low, span (pieces, m); slope (pieces, 1).
     """
 
     size: int
-    parts: list[Part]
+    parts: list[TaskRows]
     at: np.ndarray
     low: np.ndarray
     span: np.ndarray
     slope: np.ndarray
 
     @classmethod
-    def of(cls, problem: Problem, state: InteriorPoints, trial: int, block: Block, first: int) -> Group:
+    def of(cls, problem: Problem, state: InteriorPoints, trial: int, block: Block, first: int) -> TaskGroup:
         """These rows; the first has the number `first`."""
         rows, outputs = state.labels.of(slice(first, first + block.rows())), problem.outputs
         labels, start = labels_for(rows, outputs), trial * outputs.tasks
@@ -166,7 +166,7 @@ class Group(NamedTuple):
         caps = caps * rows.weights if rows.weights.size else caps
         at = np.flatnonzero(caps > 0.0)
         parts = [
-            Part(start + task, some, numbered_from(own.start) if isinstance(own, slice) else RowNumbers(0, own),
+            TaskRows(start + task, some, numbered_from(own.start) if isinstance(own, slice) else RowNumbers(0, own),
                  line_of(labels, start + task))
             for task, some, own in by_task(block, np.where(caps > 0.0, tasks, -1))
         ]  # fmt: skip
@@ -196,7 +196,7 @@ class Moved(NamedTuple):
     under: np.ndarray
 
     @classmethod
-    def first(cls, group: Group, u: np.ndarray, aim: float) -> Moved:
+    def first(cls, group: TaskGroup, u: np.ndarray, aim: float) -> Moved:
         """Near the middle, with these products but for rows whose margin u (m,) is elsewhere."""
         x = np.clip(-group.low / group.span, INSIDE, 1.0 - INSIDE) * group.span
         y = group.span - x
@@ -212,7 +212,7 @@ class Moved(NamedTuple):
         """How much farther from the kink a product of 1 puts the scores."""
         return 1.0 / self.x - 1.0 / self.y
 
-    def after(self, group: Group, u: np.ndarray, aim: float, lengths: np.ndarray) -> Moved:
+    def after(self, group: TaskGroup, u: np.ndarray, aim: float, lengths: np.ndarray) -> Moved:
         """Those after a step: each row as far as it can, and at most by these lengths; u (m,): margins if all could."""
         dx = self.bend() * (group.slope - u + aim * self.push())
         over, under = (aim - self.over * dx) / self.x - self.over, (aim + self.under * dx) / self.y - self.under
@@ -288,11 +288,11 @@ class Interior(CertifiedByLook[InteriorPoints]):
         work += matrix_work(0, block.rows(), problem.values / problem.rows)
         state.multiplications += active.size * work
         for trial in active.tolist():
-            group = Group.of(problem, state, trial, block, first)
+            group = TaskGroup.of(problem, state, trial, block, first)
             with np.errstate(all="ignore"):  # the next step finds values that are no number
                 self._visit_rows(problem, state, trial, group, first)
 
-    def _visit_rows(self, problem: Problem, state: InteriorPoints, trial: int, group: Group, first: int) -> None:
+    def _visit_rows(self, problem: Problem, state: InteriorPoints, trial: int, group: TaskGroup, first: int) -> None:
         ends = group.low.sum(axis=0), (group.low + group.span).sum(axis=0)
         if not state.reads:  # the first products are made of the losses
             state.margins[trial, first + group.at] = self._look(problem, state, group, np.clip(0.0, *ends))
@@ -311,7 +311,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
         self._add(state.look, trial, group, moved, u)
 
     @staticmethod
-    def _look(problem: Problem, state: InteriorPoints, group: Group, duals: np.ndarray) -> np.ndarray:
+    def _look(problem: Problem, state: InteriorPoints, group: TaskGroup, duals: np.ndarray) -> np.ndarray:
         """Add the exact sums of the weights and of duals (m,); returns the margins (m,)."""
         read, none, margins = state.look, np.zeros(1), np.zeros((1, 1, group.size))
         alpha = group.spread(duals)[None]
@@ -322,7 +322,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
         return margins[0, 0, group.at]
 
     @staticmethod
-    def _add(read: StepSums, trial: int, group: Group, moved: Moved, u: np.ndarray) -> None:
+    def _add(read: StepSums, trial: int, group: TaskGroup, moved: Moved, u: np.ndarray) -> None:
         bend = moved.bend()
         slopes = group.spread(bend.sum(axis=0))
         lacks, pushes = (group.spread((bend * each).sum(axis=0)) for each in (group.slope - u, moved.push()))

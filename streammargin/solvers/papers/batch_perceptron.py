@@ -12,7 +12,7 @@ from streammargin.rows.blocks import Block
 from streammargin.solvers.base import JOINT
 from streammargin.solvers.papers.gradient_pass import FIGURES, LEVEL, Gradient, GradientPass, GradientSums, look
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.margins import ROOT, SMALLEST, Seen
+from streammargin.solvers.proof.margins import ROOT, SMALLEST, SeenRows
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.space import Hull, hull_bound, hull_rounding
 from streammargin.words import entry
@@ -92,7 +92,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
             pass
 
     @staticmethod
-    def _take(problem: Problem, group: int, seen: Seen, margins: np.ndarray, nearest: np.ndarray) -> None:
+    def _take(problem: Problem, group: int, seen: SeenRows, margins: np.ndarray, nearest: np.ndarray) -> None:
         """Set `nearest` to the row of the smallest margin, or to its pseudo-row x (e_own - e_k) / sqrt 2."""
         row = int(np.argmin(margins.min(axis=0)))
         line = int(np.argmin(margins[:, row]))

@@ -19,7 +19,7 @@ from streammargin.solvers.proof.margins import (
     MISTAKES,
     ROOT,
     SMALLEST,
-    Seen,
+    SeenRows,
     margins_of,
     margins_of_pairs,
     note,
@@ -71,7 +71,7 @@ G = TypeVar("G", bound=Gradient)
 
 def look(
     problem: Problem, state: Gradient, w: np.ndarray, figures: np.ndarray, block: Block, first: int, shown: bool = True
-) -> Iterator[tuple[Seen, np.ndarray]]:
+) -> Iterator[tuple[SeenRows, np.ndarray]]:
     """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures.
 
     For one margin of all classes these are margins of pseudo-rows. shown: whether wrong rows are those of w.
@@ -176,7 +176,7 @@ class SoftmaxPass(GradientPass[G]):
                 self._add_shares(problem, state, group, seen, problem.view(margins, group))
 
     @staticmethod
-    def _add_shares(problem: Problem, state: G, group: int, seen: Seen, margins: np.ndarray) -> None:
+    def _add_shares(problem: Problem, state: G, group: int, seen: SeenRows, margins: np.ndarray) -> None:
         """Add the rows of these margins (lines, m) to pull, times exp(-LEVEL).
 
         A row whose level is far below the largest is lost in rounding, and is skipped. It is not in TOTAL either, so

@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, Seen, margins_of, note, pieces
+from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, SeenRows, margins_of, note, pieces
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import K, Sum, W, f8, i8, of, state
 
@@ -39,7 +39,7 @@ class Hinge(Whole):
 H = TypeVar("H", bound=Hinge)
 
 
-def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[tuple[Seen, np.ndarray]]:
+def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[tuple[SeenRows, np.ndarray]]:
     """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures of the pass."""
     for seen in pieces(state.labels, problem.outputs, block, first):
         scores = seen.scores(state.w)

@@ -28,7 +28,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import KERNELS, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.expansion.columns import Columns, Held, fill, multiply, multiply_stored, unit_rows
+from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
 from streammargin.solvers.expansion.kept import figures, keep, last_read
 from streammargin.solvers.expansion.matrices import (
@@ -53,7 +53,7 @@ from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.inseparable import empty, inseparable
-from streammargin.solvers.proof.kept import Kept as BestPass
+from streammargin.solvers.proof.kept import BestKept as BestPass
 from streammargin.solvers.proof.margins import sum_margins
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.proof.whole_pass import WholePass
@@ -77,7 +77,7 @@ class Gram:
 
     measured: Measured
     rows: RowCache
-    held: Held
+    held: HeldColumns
     kept: Found
     part: int = 0
     seen: int = 0

@@ -26,7 +26,7 @@ NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss th
 
 
 @state
-class Kept(Visited):
+class BestKept(Visited):
     """For each value of C: the weights w with the smallest held-out error so far, that error, and their pass, 0 for
     none yet. A kernel machine has its expansion in its own state, beside the rows.
 
@@ -49,7 +49,7 @@ class Kept(Visited):
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
 
 
-def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
+def add(problem: Problem, kept: BestKept, block: Block, first: int) -> None:
     """Add one block, in any order; `first` is the number of its first row."""
     labels, numbers = labels_for(kept.labels, problem.outputs), numbered_from(first)
     if problem.hard:
@@ -60,7 +60,7 @@ def add(problem: Problem, kept: Kept, block: Block, first: int) -> None:
     sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
 
 
-def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
+def figures(problem: Problem, kept: BestKept, best: Best) -> list[Figures]:
     """Exact figures of all groups, once all blocks are added, with the best bounds of the training."""
     lines = range(0 if problem.hard else problem.groups)
     found = [weights_of_group(problem, k, kept.w, kept.losses, kept.wrong) for k in lines] or _margins(problem, kept)
@@ -68,7 +68,7 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
     return [problem.objective.figures(*each) for each in bounds]
 
 
-def _margins(problem: Problem, kept: Kept) -> list[Candidate]:
+def _margins(problem: Problem, kept: BestKept) -> list[Candidate]:
     sizes = problem.lengths(np.array([lp_norm(w, problem.p) for w in kept.w]))
     lower = np.full(problem.groups, -math.inf)
     np.divide(problem.by_group(kept.smallest).min(axis=1), sizes, out=lower, where=sizes > 0.0)

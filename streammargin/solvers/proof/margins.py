@@ -24,7 +24,7 @@ ROOT = math.sqrt(0.5)
 ROWS = 1 << 12  # rows at a time
 
 
-class Seen(NamedTuple):
+class SeenRows(NamedTuple):
     """Rows of a block, of which the first has this number; their labels, as those of rows 0, 1, ..."""
 
     first: int
@@ -42,12 +42,12 @@ class Seen(NamedTuple):
         add_image(self.rows, numbered_from(0), self.labels, k, alpha, pull)
 
 
-def pieces(labels: RowLabels, outputs: Outputs, block: Block, first: int) -> Iterator[Seen]:
+def pieces(labels: RowLabels, outputs: Outputs, block: Block, first: int) -> Iterator[SeenRows]:
     """The rows of a block, some at a time."""
     for low in range(0, block.rows(), ROWS):
         high = min(low + ROWS, block.rows())
         own = labels_for(labels.cut(first + low, first + high), outputs)
-        yield Seen(first + low, part(block, low, high), own)
+        yield SeenRows(first + low, part(block, low, high), own)
 
 
 def margins_of(labels: Labels, scores: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.look import PARTS, Curvature, Found, Point, Prox
+from streammargin.compiled.look import PARTS, Curvature, Frozen, Looked, Prox
 from streammargin.losses.base import has
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
@@ -56,7 +56,7 @@ class LookSums(DualSums):
 
         lines: the active ones of w, which are the lines `at` of these sums; by: the loop over the rows.
         """
-        point = Point(w[None], np.zeros((1, len(w))), blur(w)[None], norms)
+        point = Frozen(w[None], np.zeros((1, len(w))), blur(w)[None], norms)
         sums = self.weights[None, at], self.duals[at], self.pull[at], self.wrong[None]
-        own = Found(*sums, class_sums=self.own, parts=self.parts, **found)
+        own = Looked(*sums, class_sums=self.own, parts=self.parts, **found)
         (by or kernel.look)(*rows, loss, lines, point, step, own, H)

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Found, Point, Prox, look
+from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Frozen, Looked, Prox, look
 from streammargin.compiled.sleep import AWAKE
 from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
@@ -66,12 +66,12 @@ class Sweep(LookSums):
         loss of all scores, or (..., 0); lines: those whose sums are wanted.
         """
         sides, K, asleep = slice(None if alpha.size else 0), len(self.frozen), sleep > AWAKE
-        found = Found(
+        found = Looked(
             self.weights[None], self.duals[:, sides], self.pull[:, sides], self.wrong[None], extremes=self.extremes
         )  # fmt: skip
         curvature, steps = (STEP, alpha.astype(np.float64)) if asleep.any() else (np.inf, np.zeros((K, 0)))
         rule = Prox(np.ascontiguousarray(alpha, np.float64), steps, np.full(K, curvature), np.zeros(K), base=first)
-        point = Point(self.frozen[None], np.zeros((1, K)), self.blur[None])
+        point = Frozen(self.frozen[None], np.zeros((1, K)), self.blur[None])
         look(block, numbered_from(first), labels, problem.loss, lines, point, rule, found, frozen=True)
         if not steps.size:
             return np.zeros_like(asleep)

@@ -113,7 +113,7 @@ LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option
 QUERIES, MASK = ("qids", "qid"), ("values", "mask")
 
 
-class Column:
+class StoredColumn:
     """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
     The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
@@ -221,7 +221,7 @@ class Column:
         beside = look_up(self.data.parent, OUTPUTS, self.name) if isinstance(self.data, h5py.Dataset) else None
         if not isinstance(beside, h5py.Dataset) or beside.shape != (count,):
             return output_names(count)
-        column = Column(beside, f"{self.name}, {OUTPUTS}", ())
+        column = StoredColumn(beside, f"{self.name}, {OUTPUTS}", ())
         return as_names([name for part in column.chunks(1 << 16) for name in part.tolist()], column.name).tolist()
 
 
@@ -231,9 +231,9 @@ class ColumnSlices:
     It may hold a chunk for the next use. This is freed, and files are closed, once nobody has the object any more.
     """
 
-    def __init__(self, column: Column, made: OfValues = np.asarray, again: Any = None) -> None:
+    def __init__(self, column: StoredColumn, made: OfValues = np.asarray, again: Any = None) -> None:
         """again: a function and its arguments that make the same in another process."""
-        self.column: Column = column
+        self.column: StoredColumn = column
         self.made: OfValues = made
         self._again = again
         stack = contextlib.ExitStack()
@@ -307,30 +307,30 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
 
 def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column. DataError for one that declares to be long."""
-    column = Column(node, name, ())
+    column = StoredColumn(node, name, ())
     if column.length * column.data.dtype.itemsize > CATEGORIES:
         raise DataError(f"{name} has {column.length} categories, too many for labels; remove unused categories")
     parts = list(column.chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = ()) -> Column | None:
+def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = ()) -> StoredColumn | None:
     """The column NAME in a file: a dataset or group, or else a column NAME of anndata's obs.
 
     `barcode` is also 10x's dataset of them, or the index of obs.
 
-    wide: as of `Column`; files: those read to get there.
+    wide: as of `StoredColumn`; files: those read to get there.
     """
     for full in (name, f"{OBS}/{name}", *([CELLS] if name == BARCODE else ())):
         read = list(files)
         node = look_up(home, full, path, read)
         if node is not None:
-            return Column(node, f"{path}: {full}", read, wide=wide)
+            return StoredColumn(node, f"{path}: {full}", read, wide=wide)
     if name == BARCODE:
         read = list(files)
         place, node = _index(home, look_up(home, OBS, path, read), OBS, path, read)
         if node is not None:
-            return Column(node, f"{path}: {place}", read, wide=wide)
+            return StoredColumn(node, f"{path}: {place}", read, wide=wide)
     return None
 
 
@@ -360,7 +360,7 @@ def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
     return isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim == 1 and node.dtype.names is None
 
 
-def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
+def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[StoredColumn, Any]:
     """(column, file to close or None) for NAME in the file of the rows, FILE:NAME, or FILE.npy.
 
     what: LABELS or WEIGHTS, for messages: what it is called, and the option, or OPTION=WORD: of a field. Raises
@@ -373,7 +373,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     noun, (option, _, word) = what[0], what[1].partition("=")
     if name.endswith(".npy"):
         check_input(name)
-        return Column(NpyArray(name, noun), name, [name], wide=wide), None
+        return StoredColumn(NpyArray(name, noun), name, [name], wide=wide), None
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
@@ -410,7 +410,7 @@ def write_names(file: h5py.Group, names: np.ndarray) -> None:
     index.attrs["encoding-type"], index.attrs["encoding-version"] = "string-array", "0.2.0"
 
 
-def names_column(file: h5py.File, x: str, path: str) -> Column | None:
+def names_column(file: h5py.File, x: str, path: str) -> StoredColumn | None:
     """The column names of the rows x, or None if the file has none."""
     with decoding(path):
         for place in _places(file, x, path):
@@ -419,11 +419,11 @@ def names_column(file: h5py.File, x: str, path: str) -> Column | None:
             if posixpath.basename(place) == VAR:
                 place, node = _index(file, node, place, path, files)
             if node is not None:
-                return Column(node, f"{path}: {place}", files)
+                return StoredColumn(node, f"{path}: {place}", files)
     return None
 
 
-def names_bytes(column: Column | None) -> int:
+def names_bytes(column: StoredColumn | None) -> int:
     """Most bytes that the names and reading them need, computed without reading them."""
     if column is None:
         return 0
@@ -431,7 +431,7 @@ def names_bytes(column: Column | None) -> int:
         return NAME_BYTES * column.length + MOST_OF_TEXT * column.text_bytes() + column.held_bytes
 
 
-def read_names(column: Column, features: int) -> np.ndarray:
+def read_names(column: StoredColumn, features: int) -> np.ndarray:
     """The names (d,) as objects. Raises DataError if they are not d strings."""
     if column.length != features:
         raise DataError(

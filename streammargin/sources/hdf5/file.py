@@ -37,8 +37,8 @@ from streammargin.sources.hdf5.columns import (
     MASK,
     QUERIES,
     WEIGHTS,
-    Column,
     ColumnSlices,
+    StoredColumn,
     names_bytes,
     names_column,
     open_column,
@@ -64,7 +64,7 @@ class HDF5Source(Source):
         self._y, self._outputs = labels
         self._weight = sample_weight
         self._others: list[Any] = []
-        self._named: dict[tuple[str, tuple[str, str]], Column] = {}
+        self._named: dict[tuple[str, tuple[str, str]], StoredColumn] = {}
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
@@ -86,7 +86,7 @@ class HDF5Source(Source):
         """The number of stored values of these rows (m,), ascending; (m,) int64."""
         return np.full(len(rows), self.features, np.int64)
 
-    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Column:
+    def _column(self, name: str, what: tuple[str, str] = LABELS) -> StoredColumn:
         if (name, what) in self._named:  # or another file would be opened each time
             return self._named[name, what]
         with decoding(self.path):
@@ -142,7 +142,7 @@ class HDF5Source(Source):
     def labels_as(self, made: OfValues) -> Slices:
         return self._slices(self._column(self._y or "y"), made, (self.labels_as, (made,)))
 
-    def _slices(self, column: Column, made: OfValues, again: Any) -> ColumnSlices:
+    def _slices(self, column: StoredColumn, made: OfValues, again: Any) -> ColumnSlices:
         found = ColumnSlices(column, made, again)
         self._columns_read.add(found)
         return found

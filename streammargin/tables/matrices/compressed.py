@@ -169,7 +169,7 @@ def check_shape(shape: Any, path: str) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-class Array(Protocol):
+class MatrixArray(Protocol):
     """One of the arrays data, indices and indptr, which is read front to back."""
 
     @property
@@ -181,7 +181,7 @@ class Array(Protocol):
 
 
 def in_rows(
-    parts: Mapping[str, Array], csr: bool, shape: tuple[int, int], path: str, how: How, held: int = 0
+    parts: Mapping[str, MatrixArray], csr: bool, shape: tuple[int, int], path: str, how: How, held: int = 0
 ) -> Iterator[Batch]:  # fmt: skip
     """The arrays of a CSR or CSC matrix as batches of rows. held: bytes of the memory that are in use.
 
@@ -199,7 +199,7 @@ def in_rows(
     return deal(_of_columns(parts, shape, path), shape, data, path, how, held)
 
 
-def spans(indptr: Array, entries: int, path: str) -> Iterator[tuple[int, np.ndarray]]:
+def spans(indptr: MatrixArray, entries: int, path: str) -> Iterator[tuple[int, np.ndarray]]:
     """(first row, its part of indptr) of all rows or columns, in pieces of a few rows and entries.
 
     Raises DataError unless indptr starts at 0, never decreases, and ends within `entries`.
@@ -226,7 +226,7 @@ def spans(indptr: Array, entries: int, path: str) -> Iterator[tuple[int, np.ndar
         raise DataError(f"{path}: indptr ends at 0, and there are {entries} stored values; write the file again")
 
 
-def _by_rows(parts: Mapping[str, Array], shape: tuple[int, int], path: str) -> Iterator[Batch]:
+def _by_rows(parts: Mapping[str, MatrixArray], shape: tuple[int, int], path: str) -> Iterator[Batch]:
     """CSR arrays as batches; sorts unsorted rows. Raises DataError for indices out of range or repeated in a row."""
     data, columns = parts["data"], shape[1]
     for start, part in spans(parts["indptr"], data.length, path):
@@ -236,7 +236,7 @@ def _by_rows(parts: Mapping[str, Array], shape: tuple[int, int], path: str) -> I
         yield sorted_rows(data.take(size), parts["indices"].take(size), part - part[0], columns, path, start)
 
 
-def _of_columns(parts: Mapping[str, Array], shape: tuple[int, int], path: str) -> Entries:
+def _of_columns(parts: Mapping[str, MatrixArray], shape: tuple[int, int], path: str) -> Entries:
     """The entries of CSC arrays. Raises DataError for a row index out of range."""
     rows, data = shape[0], parts["data"]
     for first, indptr in spans(parts["indptr"], data.length, path):

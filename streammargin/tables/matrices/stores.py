@@ -118,7 +118,7 @@ class Store:
             raise DataError(f"{where} is a group of the kind {kind!r:.40}; name an array or a csr_matrix with `x`")
         shape = check_shape(group.attrs.get("shape"), self.path)
         check_filled(self.path, *shape)
-        parts = {part: Entries(self, group, part, where) for part in ("data", "indices", "indptr")}
+        parts = {part: StoreEntries(self, group, part, where) for part in ("data", "indices", "indptr")}
         values = parts["data"].array
         lost = values.nchunks - values.nchunks_initialized  # zarr takes these as 0
         counted = getattr(values, "shards", None) is None or hasattr(values, "_nshards")  # zarr 3.0 counts shards
@@ -208,7 +208,7 @@ class Store:
         return names
 
 
-class Entries:
+class StoreEntries:
     """An array (m,) that is read front to back, whole chunks at a time."""
 
     def __init__(self, store: Store, group: Any, part: str, where: str) -> None:

@@ -104,7 +104,7 @@ THREE = "row, column and value"
 ROLES = ("rows", "columns", "ratings")
 
 
-class Part(NamedTuple):
+class SomeEntries(NamedTuple):
     """Some entries: names of their rows and columns (m,), and values (m,) float64, or None of pairs alone."""
 
     rows: pa.Array
@@ -144,7 +144,7 @@ class Entries:
         if hasattr(data, "tocoo"):
             self.shape = int(data.shape[0]), int(data.shape[1])
 
-    def parts(self, stack: ExitStack) -> Iterator[Part]:
+    def parts(self, stack: ExitStack) -> Iterator[SomeEntries]:
         """The entries in order. Raises DataError, InputMissingError, UsageError."""
         for path in self.paths:
             if not os.path.isdir(path):
@@ -172,7 +172,7 @@ class Entries:
 
     # each kind
 
-    def _of_arrays(self, given: tuple[Any, ...], first: int = 0) -> Iterator[Part]:
+    def _of_arrays(self, given: tuple[Any, ...], first: int = 0) -> Iterator[SomeEntries]:
         if len(given) not in (2, 3) or (self.wanted and len(given) == 2):
             raise UsageError(f"arrays of ratings are given as the tuple ({THREE}), not as {len(given)} values")
         try:
@@ -185,15 +185,15 @@ class Entries:
         for low in range(0, arrays[0].size, PIECE):
             rows, columns, *rest = (each[low : low + PIECE] for each in arrays)
             values = self._numbers(rest[0], first + low) if self.wanted and rest else None
-            yield Part(self._named(rows, first + low), self._named(columns, first + low), values)
+            yield SomeEntries(self._named(rows, first + low), self._named(columns, first + low), values)
 
-    def _of_matrix(self) -> Iterator[Part]:
+    def _of_matrix(self) -> Iterator[SomeEntries]:
         found = self.data.tocoo()
         if found.data.size and not (found.row.min() >= 0 and found.col.min() >= 0):
             raise DataError(f"{self.name}: the matrix has places below 0; build it again")
         yield from self._of_arrays((found.row, found.col, found.data))
 
-    def _of_file(self, stack: ExitStack) -> Iterator[Part]:
+    def _of_file(self, stack: ExitStack) -> Iterator[SomeEntries]:
         near = stack.enter_context(temporary_folder())
         matrix = open_matrix(self.paths, How(os.path.join(near, "ratings"), stack, memory=self.memory))
         row = first = 0
@@ -206,13 +206,13 @@ class Entries:
             row, first = row + batch.rows, first + len(batch.indices)
             self.shape = (row, int(matrix.features or 0))
 
-    def _of_table(self) -> Iterator[Part]:
+    def _of_table(self) -> Iterator[SomeEntries]:
         reader = open_table(self.data, room=Room(self.memory))
         self.name, self.reader, first = reader.name, reader, 0
         names = self.names = self._chosen(reader)
         for batch in reader.batches(names, frozenset(names[:2])):
             values = self._numbers(batch.column(2), first) if self.wanted else None
-            yield Part(self._filled(batch.column(0), first), self._filled(batch.column(1), first), values)
+            yield SomeEntries(self._filled(batch.column(0), first), self._filled(batch.column(1), first), values)
             first += batch.num_rows
 
     def _chosen(self, reader: Reader) -> list[str]:

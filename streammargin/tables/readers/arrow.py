@@ -16,10 +16,10 @@ import numpy as np
 from streammargin.arrow import pa
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
-from streammargin.tables.header import Stored, check_different, is_blank, names_of
+from streammargin.tables.header import StoredNames, check_different, is_blank, names_of
 from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.tables.readers.messages import Checked, check_file
-from streammargin.tables.readers.unit import Group, by_rows, check_chunks
+from streammargin.tables.readers.unit import RowGroup, by_rows, check_chunks
 from streammargin.tables.types import is_category, kind_of, worded
 from streammargin.wording import short, shown
 
@@ -140,7 +140,7 @@ class Batches(Reader):
         self.room: Room = room
         self.once, self.count, self._first = once, count, first
         with damage(name):  # names may be no UTF-8
-            self.stored = Stored(schema.names)
+            self.stored = StoredNames(schema.names)
         self.name: str = name
         self._opened, self._paths = opened, list(paths)
         check_different(name, self.stored.ours)
@@ -314,7 +314,7 @@ def of_groups(
     file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The rows of a Parquet file, of these row groups alone; columns: our names of them."""
-    names = Stored(file.schema_arrow.names)
+    names = StoredNames(file.schema_arrow.names)
     for group in range(file.num_row_groups)[groups]:
         if not columns:  # of a folder, all of them may be in its names
             yield from file.iter_batches(rows, row_groups=[group], columns=[])
@@ -327,7 +327,7 @@ def of_groups(
         sizes = {name: least + bytes_of[names.of(name)] for name in columns}
         per_row = sum(sizes.values()) // (stored.num_rows or 1)
         fit = max(1, min(rows, room.batch // max(1, per_row)))
-        yield from by_rows(Group(file, group, names), sizes, fit, room)
+        yield from by_rows(RowGroup(file, group, names), sizes, fit, room)
         pa.default_memory_pool().release_unused()  # buffers of one group would stay beside those of the next
 
 

@@ -70,7 +70,7 @@ def _type(values: set[str]) -> pa.DataType:
     return pa.int32() if all(abs(int(value)) < 1 << 31 for value in values) else pa.int64()
 
 
-class Chain(Reader):
+class ChainedReaders(Reader):
     """The rows of several readers, which must have the same columns, in any order. Raises DataError.
 
     name: of all of them; "": made of theirs.
@@ -125,7 +125,7 @@ class Chain(Reader):
         return super().fingerprint() if all(reader.files() for reader in self.readers) else ""
 
 
-class Folder(Chain):
+class Folder(ChainedReaders):
     """The rows of files that are shards of one table, with the same columns; keys: columns of names of folders.
 
     types: of the keys. first: the first file; more: columns that were said to be left out.

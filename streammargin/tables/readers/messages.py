@@ -24,7 +24,7 @@ LONGEST = 1 << 31  # bytes of what describes a message
 Peek = Callable[[int, int], bytes]  # bytes of the body of a message, from a place in it
 
 
-class Message(NamedTuple):
+class ArrowMessage(NamedTuple):
     """A message: its kind, the bytes of its body, of its dictionary the number, and the bytes in memory."""
 
     kind: int
@@ -41,7 +41,7 @@ class Needed:
         self.name, self.room = name, room
         self._dictionaries: dict[int, int] = {}
 
-    def check(self, raw: bytes, message: Message, peek: Peek) -> None:
+    def check(self, raw: bytes, message: ArrowMessage, peek: Peek) -> None:
         """raw: the description of a message with a body; peek: looks into it."""
         inflated = _inflated(raw, message.table, peek)
         if message.kind == DICTIONARY:
@@ -92,7 +92,7 @@ def described(file: Any) -> tuple[bytes, bytes]:
     return head, file.read(length) if len(head) >= 4 and 0 < length < LONGEST else b""
 
 
-def parsed(raw: bytes) -> Message:
+def parsed(raw: bytes) -> ArrowMessage:
     """The message that these bytes (a Flatbuffer) describe; of kind 0 if they describe none."""
     try:
         root = _number(raw, 0, "<I")
@@ -100,10 +100,10 @@ def parsed(raw: bytes) -> Message:
         table = _reference(raw, root, 2)
         if kind == DICTIONARY:
             number, adds = _field(raw, table, 0, "<q"), bool(_field(raw, table, 2, "<B"))
-            return Message(kind, body, number, adds, _reference(raw, table, 1))
-        return Message(kind, body, table=table if kind == BATCH else 0)
+            return ArrowMessage(kind, body, number, adds, _reference(raw, table, 1))
+        return ArrowMessage(kind, body, table=table if kind == BATCH else 0)
     except (struct.error, ValueError):
-        return Message(0, 0)
+        return ArrowMessage(0, 0)
 
 
 def _inflated(raw: bytes, table: int, peek: Peek) -> int:

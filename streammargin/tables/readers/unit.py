@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from streammargin.arrow import pa
 from streammargin.files import temporary_folder, writes
-from streammargin.tables.header import Stored
+from streammargin.tables.header import StoredNames
 from streammargin.tables.readers.base import Room
 
 
@@ -43,12 +43,12 @@ def check_chunks(path: str, metadata: Any, groups: Iterable[int]) -> None:
                 continue
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group of a Parquet file, whose columns can be decoded one by one."""
 
     file: Any
     number: int
-    stored: Stored
+    stored: StoredNames
 
     def table(self, names: Sequence[str]) -> pa.Table:
         """All rows of these columns, in this order."""
@@ -77,7 +77,7 @@ def parts(sizes: Mapping[str, int], most: int) -> Iterator[list[str]]:
         yield part
 
 
-def by_rows(unit: Group, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
+def by_rows(unit: RowGroup, sizes: Mapping[str, int], rows: int, room: Room) -> Iterator[pa.RecordBatch]:
     """The rows of a unit, `rows` at a time; sizes: the names of its columns, with the bytes of each."""
     held: list[pa.ChunkedArray] = []
     taken = 0  # bytes of these

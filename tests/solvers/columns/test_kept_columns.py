@@ -19,7 +19,7 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.options.table import Options
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns import kept_columns
-from streammargin.solvers.columns.kept_columns import Coming, Kept
+from streammargin.solvers.columns.kept_columns import KeptState, Sent
 from streammargin.training import rows as in_rows
 
 ROWS, FEATURES, EACH = 2500, 1200, 60
@@ -118,7 +118,7 @@ def test_arrays_of_a_damaged_checkpoint_are_refused():
 
     def fits(arrays):
         lists = {name: [array] for name, array in arrays.items() if name != "others"}
-        kept = Kept(columns=ColumnCache(**lists), others=arrays["others"], off=np.ones(1))
+        kept = KeptState(columns=ColumnCache(**lists), others=arrays["others"], off=np.ones(1))
         return kept_columns.fits(problem, kept)
 
     assert fits(whole)
@@ -138,7 +138,7 @@ def test_columns_of_a_damaged_checkpoint_that_were_sent_are_refused():
 
     def fits(sizes, columns):
         sizes, columns = np.array(sizes), np.array(columns, np.int32)
-        return kept_columns.sent_fits(problem, Coming(values=np.ones(3, np.float32), columns=columns, sizes=sizes), 3)
+        return kept_columns.sent_fits(problem, Sent(values=np.ones(3, np.float32), columns=columns, sizes=sizes), 3)
 
     assert fits(**whole)
     for name, wrong in [

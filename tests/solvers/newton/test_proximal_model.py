@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streammargin.compiled.quadratic import minimise_quadratic
-from streammargin.penalties.base import Columns, Norm
+from streammargin.penalties.base import Norm, PenalisedColumns
 from streammargin.penalties.groups import Exclusive, GroupLasso, Groups
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.norms import L2Norm, Linf
@@ -15,7 +15,7 @@ from streammargin.solvers.newton.proximal_model import minimise_by_prox
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 
 LINES, D = 4, 6
-COLUMNS = Columns(D, np.asarray, lines=LINES)
+COLUMNS = PenalisedColumns(D, np.asarray, lines=LINES)
 PENALTIES = {
     **{str(word): word.of_columns(COLUMNS) for cls in (L21, L1inf, Trace) for word in (cls(), cls(0.6))},
     "exclusive": Exclusive().of_columns(COLUMNS),

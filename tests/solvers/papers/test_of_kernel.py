@@ -13,7 +13,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.kernels import make_kernel
 from streammargin.rows.blocks import DenseBlock, taken
-from streammargin.solvers.expansion.columns import Columns, Held, fill, multiply, multiply_used
+from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_used
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_products_do_not_depend_on_how_many_columns_are_held(slots, form):
     from streammargin.sources.arrays import ArraySource
 
     block = ArraySource(as_form(X, form)).whole()
-    columns = Columns(Held(**held()), make_kernel("rbf:0.3"), block, np.arange(80), slots, np.float64)
+    columns = Columns(HeldColumns(**held()), make_kernel("rbf:0.3"), block, np.arange(80), slots, np.float64)
     while fill(columns):
         pass
     coefs = RANDOM.standard_normal((80, 3)) * (RANDOM.random((80, 1)) < 0.5)
@@ -282,7 +282,7 @@ def test_steps_go_on_to_the_same_bits(method, multiclass, tmp_path):
 
 def test_columns_that_are_given_up_are_computed_again():
     block = DenseBlock(X, 0.0)
-    columns = Columns(Held(**held()), make_kernel("rbf:0.3"), block, np.arange(80), 2, np.float64)
+    columns = Columns(HeldColumns(**held()), make_kernel("rbf:0.3"), block, np.arange(80), 2, np.float64)
     for number, row in enumerate((5, 9, 5, 7, 9)):
         if columns.slot_of[row] < 0:
             columns.take_in(np.array([row]), np.empty(0, np.int64), number)

@@ -92,14 +92,18 @@ class Wrong(Tally):
         self.worst, self.seen = every[:WORST], self.seen + distances.size
 
     def figures(self, rows: int) -> dict[str, Any]:
-        """Those of the other tally; distances: {"reach", "counts"}; id; worst: row, label, predicted, distance, ids."""
+        """Those of the other tally; distances: {"reach", "counts"}; worst: row, label, predicted, distance.
+
+        With names of rows also id, their columns, and in each of the worst ids.
+        """
         counted = {"reach": self.distances.reach, "counts": self.distances.counts.tolist()}
-        return {**self.inner.figures(rows), "distances": counted, "id": self.id, "worst": self.worst}
+        names = {"id": self.id} if self.id else {}
+        return {**self.inner.figures(rows), "distances": counted, **names, "worst": self.worst}
 
 
 def _row(place: int, label: Any, predicted: Any, distance: float, ids: tuple[np.ndarray, ...]) -> Row:
-    names = [str(each[place]) for each in ids]
-    return {"row": place, "label": label, "predicted": predicted, "distance": float(distance), "ids": names}
+    names = {"ids": [str(each[place]) for each in ids]} if ids else {}
+    return {"row": place, "label": label, "predicted": predicted, "distance": float(distance), **names}
 
 
 def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:

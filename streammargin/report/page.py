@@ -271,10 +271,10 @@ def _worst(of: Facts) -> Iterator[str]:
         f"Rows of {escaped(of.tested)} that are most wrong. The first record is row 0, and a record with line breaks "
         f"counts once.{score}"
     )
-    names = [cut(one.rpartition(":")[2], 20) for one in (of.judged or {})["id"]]
+    names = [cut(one.rpartition(":")[2], 20) for one in (of.judged or {}).get("id", ())]
     yield table(
         ["row", *names, "target" if numeric else "class", "predicted", "error" if numeric else "score"],
-        [[number(one["row"]), *(cut(each, 20) for each in one["ids"]),
+        [[number(one["row"]), *(cut(each, 20) for each in one.get("ids", ())),
           _told(one["label"]), _told(one["predicted"]), number(one["distance"], 3)]
          for one in worst],
     )  # fmt: skip

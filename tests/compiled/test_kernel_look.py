@@ -233,7 +233,7 @@ def test_a_loss_may_couple_lines_of_weights(form):
 
 def test_fields_are_not_hidden_by_methods():
     """A method that kernels may call hides a field of the same name, in any named tuple."""
-    for cls in (kernel.Frozen, kernel.Prox, kernel.Looked, kernel.Curvature, kernel.Scratch, kernel.Asked):
+    for cls in (kernel.Frozen, kernel.Prox, kernel.Looked, kernel.Curvature, kernel.Scratch, kernel.StepAsked):
         assert not set(cls._fields) & overloads._exposed
 
 

@@ -297,7 +297,7 @@ def enter_proximal(
     if isinstance(before, NearState):
         watch.stall, before.rows = new(Stall, problem), RowCache()
         PROXIMAL.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
-        after.softness *= CLOSE
+        after.softness *= CLOSE if enough_rows_fit(problem) else 1.0
     elif isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:

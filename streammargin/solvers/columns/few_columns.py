@@ -130,8 +130,8 @@ class Few:
 
     curved: second derivatives at the last gradient; bound: how far the Hessian exceeds its diagonal; work: so far.
 
-    Under free constants columns count as their distances from their means, which changes the constants only: columns
-    that are alike in all rows would bend the model far more along their sum than otherwise.
+    Under free constants columns count as their distances from their means; the constants alone change. Else columns
+    that are alike in all rows would bend the model far more along their sum.
     """
 
     def __init__(self, problem: Problem, labels: Labels, k: int, X: np.ndarray) -> None:

@@ -22,6 +22,7 @@ from streammargin.sizes import parse_size
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.newton.held import Held
+from streammargin.solvers.proof.sums import LookSums
 from streammargin.sources.labels import census
 from streammargin.training.prepare import prepare
 from streammargin.workers import LEAF_BYTES, Workers, _quotas, cores
@@ -208,6 +209,19 @@ def test_products_of_the_hessian_are_shared_in_the_same_bits(small, monkeypatch)
     assert one.converged and min(shared) > 2
     for other in more:
         assert other.model.coef_.tobytes() == one.model.coef_.tobytes() and other.certificate == one.certificate
+
+
+def test_values_of_c_are_shared_by_threads_without_copies_of_their_sums(tmp_path, monkeypatch):
+    sm.write_hdf5([noisy(4_000, 30)], tmp_path / "rows.h5")
+    monkeypatch.setattr(leaves, "copies", lambda *given: 0)
+    sizes, add = set(), LookSums.add
+    monkeypatch.setattr(LookSums, "add", lambda self, *given, **more: sizes.add(given[2].size) or add(self, *given, **more))
+    given = {"solver": "prox-newton", "C": [0.01, 0.1, 1.0, 10.0], "cv": 3, "penalty": "l1", "memory": "16M"}
+    one, *more = (sm.train(tmp_path / "rows.h5", threads=threads, **given) for threads in (1, 2, 3))
+    assert one.converged and {16, 8, 5} <= sizes
+    for other in more:
+        assert other.model.coef_.tobytes() == one.model.coef_.tobytes()
+        assert other.certificate == one.certificate
 
 
 @pytest.mark.parametrize("more", [{}, {"scale": "std"}, {"valid": noisy(50, 6)}], ids=str)

@@ -246,7 +246,15 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         H = kernel.Curvature(
             read.H[at], read.crossed, state.columns[at], diagonal, drift=read.drift[at], active=read.sloped[at]
         )
-        read.add(problem.loss, (block, numbers, labels), lines, state.w[at], step, H, at)
+
+        def add(some: np.ndarray) -> None:
+            read.add(problem.loss, (block, numbers, labels), some, state.w[at], step, H, at)
+
+        # without room for copies of the sums threads share the lines in place of the rows, if no loss needs several
+        alone = problem.copies < 2 and read.wrong.size == len(state.w)
+        shares = min(lines.size, problem.workers.threads) if alone else 1
+        for _ in problem.workers.each(add, np.array_split(lines, shares)):
+            pass
 
     def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False

@@ -215,7 +215,9 @@ def test_values_of_c_are_shared_by_threads_without_copies_of_their_sums(tmp_path
     sm.write_hdf5([noisy(4_000, 30)], tmp_path / "rows.h5")
     monkeypatch.setattr(leaves, "copies", lambda *given: 0)
     sizes, add = set(), LookSums.add
-    monkeypatch.setattr(LookSums, "add", lambda self, *given, **more: sizes.add(given[2].size) or add(self, *given, **more))
+    monkeypatch.setattr(
+        LookSums, "add", lambda self, *given, **more: sizes.add(given[2].size) or add(self, *given, **more)
+    )
     given = {"solver": "prox-newton", "C": [0.01, 0.1, 1.0, 10.0], "cv": 3, "penalty": "l1", "memory": "16M"}
     one, *more = (sm.train(tmp_path / "rows.h5", threads=threads, **given) for threads in (1, 2, 3))
     assert one.converged and {16, 8, 5} <= sizes

@@ -134,25 +134,29 @@ def _now() -> float:
 
 
 class Gain:
-    """The smallest gap and objective so far, and when they last fell. Only warnings depend on it.
+    """The smallest gaps and objective so far, and when one last fell. Only warnings depend on it.
 
-    One is due once a minute, compiling not counted, while neither falls; the training continues. A read of many rows
+    One is due once a minute, compiling not counted, while none falls; the training continues. A read of many rows
     may take minutes, so PASSES without a fall come first, too.
     """
 
     def __init__(self) -> None:
         self.gap: float = math.inf
         self.primal: float = math.inf
+        self._each: list[float] = []  # of each problem
         self._fell = self._told = _now()
         self._passes = 0  # since then
 
     def remark(self, estimate: float | None, figures: list[Figures]) -> str | None:
         """The warning due after a pass, options in backquotes (see wording.py); None if none is due."""
         now, gaps = _now(), [f.margin_gap if f.gap is None else f.gap for f in figures]
-        gap = max([math.inf if one is None else one for one in gaps], default=math.inf)
-        gap = min(gap, math.inf if estimate is None else estimate)
+        each = [math.inf if one is None else one for one in gaps]
+        least = self._each if len(self._each) == len(each) else [math.inf] * len(each)
+        fell = any(one < PART * before for one, before in zip(each, least, strict=True))
+        self._each = [min(pair) for pair in zip(each, least, strict=True)] or self._each
+        gap = min(max(each, default=math.inf), math.inf if estimate is None else estimate)
         primal = sum(f.primal for f in figures) if figures else math.inf
-        if gap < PART * self.gap or primal < PART * self.primal:
+        if fell or gap < PART * self.gap or primal < PART * self.primal:
             self.gap, self.primal = min(gap, self.gap), min(primal, self.primal)
             self._fell, self._told, self._passes = now, now, 0
             return None

@@ -168,6 +168,7 @@ class Console:
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
+        self._proven = ""  # how many of several trainings
         self._certified: float | None = None  # the gap of the last certificate
         self._beside: list[dict[str, Any]] = []  # certificates of a pass, before the last one of it
         self._way = GapBar()
@@ -271,7 +272,7 @@ class Console:
         done = event["block"] / event["blocks"]
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
         parts = [f"{what} {done:4.0%}" if reading else f"{what}, steps {done:4.0%}"]
-        parts += [speed, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
+        parts += [speed, self._proven, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
         self._line(self._fitting([part for part in parts if part], speed), passing=True)
 
     def _fitting(self, parts: list[str], least: str) -> str:
@@ -327,16 +328,19 @@ class Console:
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
         self._judge(event)
-        several = event.get("trainings", 1)
+        several, cost = event.get("trainings", 1), ""
         if several > 1:  # the one with the largest gap is shown, after the last one of this pass
             self._beside.append(event)
             if len(self._beside) < several:
                 return
+            tol = self._pace.params.get("tol")
+            if isinstance(tol, float):
+                self._proven = f"{sum(self._shown_gap(one) <= tol for one in self._beside)} of {several} proven"
             event, self._beside = max(self._beside, key=self._shown_gap), []
+            cost = "  ".join([self._proven, f"the worst, C {event['C']:g}:"]).strip()
         self._figures(event)
         if self.verbosity >= 1 or (not self.bar and self._due(growth=0.0)):
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
-            cost = f"C {event['C']:g}, the worst of {several} trainings" if several > 1 else ""
             parts = [f"pass {event['pass']}", cost, f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
             self._line("  ".join(part for part in parts if part))
 

@@ -63,6 +63,19 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
     assert after(59.0, 0.8, primal=1.0) is None and after(59.0, 0.8, primal=1.0) is None
 
 
+def test_one_of_several_trainings_that_improves_is_gain(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    known = Gain()
+    for other in (0.9, 0.5, 0.1, 0.01):
+        now[0] += 300.0
+        assert known.remark(None, [Figures(2.0, 0.0, gap, None, None, None, 0) for gap in (1.0, other)]) is None
+    for told in (False, True):
+        now[0] += 300.0
+        same = [Figures(2.0, 0.0, gap, None, None, None, 0) for gap in (1.0, 0.3)]
+        assert (known.remark(None, same) is not None) == told
+
+
 def test_a_long_read_is_not_without_gain(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))

@@ -170,7 +170,7 @@ def test_without_a_terminal_a_certificate_is_a_line_but_not_within_ten_seconds(m
         for cost, gap in ((0.1, 1e-3), (1.0, 0.5), (10.0, 0.2)):
             console({"event": "certificate", "pass": int(clock.now), "C": cost, "gap": gap, **figures})
     assert stream.getvalue().splitlines()[1:] == [
-        f"pass {number}  C 1, the worst of 3 trainings  certified gap 5.0e-01  7 mistakes"
+        f"pass {number}  1 of 3 proven  the worst, C 1:  certified gap 5.0e-01  7 mistakes"
         for number in (10, 1000, 1010)
     ]
 

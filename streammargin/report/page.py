@@ -139,7 +139,18 @@ def _head(of: Facts) -> str:
     used = None if coef is None else (int(np.any(coef != 0.0, axis=0).sum()), coef.shape[1])
     return (
         f'<div class="tiles">{tiles(of, used)}</div>'
-        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>'
+        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>{_useless(of)}'
+    )
+
+
+def _useless(of: Facts) -> str:
+    """A warning if the judged rows have as many errors as the simplest guess; else ""."""
+    label, share = _simplest(of) or ("", 0.0)
+    if not label or 1.0 - (of.judged or {}).get("accuracy", 1.0) < share - 1e-9:
+        return ""
+    return (
+        f'<div class="verdict no"><b>No better than always guessing {cut(label, 20)}</b>'
+        "The columns may not tell the classes apart. If classes are rare, try --class-weight balanced.</div>"
     )
 
 
@@ -409,13 +420,19 @@ def tiles(of: Facts, nonzeros: tuple[int, int] | None) -> str:
     return "".join(f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for name, value in found)
 
 
+def _simplest(of: Facts) -> tuple[str, float] | None:
+    """The class with most of the judged rows, and the share of the other rows; None without classes."""
+    classes = (of.judged or {}).get("per_class") or []
+    if not classes or of.model.outputs is not None:
+        return None
+    most = max(classes, key=lambda one: one["rows"])
+    return str(most["label"]), 1.0 - most["rows"] / max(1, sum(one["rows"] for one in classes))
+
+
 def _guess(of: Facts) -> Iterator[tuple[str, str]]:
     """The error of the simplest guess: each row is of the class with most of the judged rows."""
-    classes = (of.judged or {}).get("per_class") or []
-    if classes and of.model.outputs is None:
-        most = max(classes, key=lambda one: one["rows"])
-        share = 1.0 - most["rows"] / max(1, sum(one["rows"] for one in classes))
-        yield f"wrong if the guess is always {cut(most['label'], 20)}", percent(share)
+    if (found := _simplest(of)) is not None:
+        yield f"wrong if the guess is always {cut(found[0], 20)}", percent(found[1])
 
 
 def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:

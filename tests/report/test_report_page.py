@@ -19,6 +19,7 @@ from sklearn import metrics
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.report import charts
+from streammargin.report import page as report
 from streammargin.report.html import rows_told
 from streammargin.report.page import Facts, tiles, verdict
 
@@ -234,6 +235,16 @@ def test_the_command_of_the_page_trains_the_same_model(files, here):
         else:
             np.testing.assert_allclose(again.coef_, model.coef_, rtol=0.02, atol=1e-3)
         made(here, files, *commands[1][1:])
+
+
+def test_a_model_no_better_than_the_simplest_guess_says_so(here, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 3)), np.where(np.arange(400) % 20, "<no>", "yes")
+    told = "<b>No better than always guessing &lt;no&gt;</b>"
+    for more, useless in ((np.zeros(400), True), (9.0 * (y == "yes"), False)):
+        model = sm.train((np.c_[X, more], y)).model
+        page = report.page(Facts(model, judged=model.evaluate((np.c_[X, more], y))))
+        assert (told in page) == useless
 
 
 def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):

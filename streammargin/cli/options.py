@@ -18,6 +18,21 @@ from streammargin.sizes import parse_size
 from streammargin.wording import in_shell
 
 T = TypeVar("T")
+GIVEN = "given twice or not"  # the options so far, among what argparse has read
+
+
+class Once(argparse._StoreAction):
+    """Keeps the value of an argument; an option that is given twice is an error, as only one value would count."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        super().__call__(parser, namespace, values, option_string)
+        given: set[str] = vars(namespace).setdefault(GIVEN, set())
+        if self.dest in given:
+            between = ", with commas between its values" if isinstance(values, (tuple, list)) else ""
+            parser.error(f"{option_string} is given twice; give it once{between}")
+        given.add(self.dest)
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,6 +45,7 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+        self.register("action", None, Once)
         # -1,1 and -1=2 and -inf are values: no option here looks like a number
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
@@ -66,6 +82,7 @@ class Parser(argparse.ArgumentParser):
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is not a value")
         parsed, unknown = self.parse_known_args(args, namespace)
+        parsed.__dict__.pop(GIVEN, None)
         if unknown:
             self.verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
         return parsed

@@ -236,21 +236,24 @@ def _train(
             result = train_by(data, problem, [sinks], signals.should_stop, None, given)
         else:
             result = cluster.train_on(client, data, problem, [sinks], signals.should_stop)
-        output = save(result)
+        begun = result.passes > 0 or result.reason != "signal"
+        kept = not begun and os.path.lexists(sinks.outputs.model)  # a model without a pass is worse than what is there
+        output = None if kept else save(result)
         code = 0
-        if output != sinks.outputs.model:
+        if output not in (None, sinks.outputs.model):
             code = OutputError.exit_code
         elif signals.caught is not None and result.reason == "signal":
             again = result.resumable and signals.caught != signal.SIGINT
             code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
-        if code != REQUEUE:  # else they are written once the training has ended
+        if output is not None and code != REQUEUE:  # else they are written once the training has ended
             failed = others.write(result, output, signals.should_stop, sinks.outputs)
             code = code or failed
         sinks.publish({**result.run_end, "exit_code": code or sinks.code, "model": output})
     if not options.quiet:
-        for line in (f"model written to {output}", *others.written):
+        told = f"no pass was done; {sinks.outputs.model} stays as it was" if kept else f"model written to {output}"
+        for line in (told, *others.written):
             say(line)
         if code == REQUEUE:
             say(f"the same command goes on from {options.checkpoint}")

@@ -17,9 +17,10 @@ from conftest import HANGS, call, slow
 import streammargin as sm
 from streammargin.api import train_by
 from streammargin.cli.main import main
+from streammargin.cli.train import _Signals
 from streammargin.data_tools.generate import generate
 from streammargin.driver.checkpoint import SLOTS
-from streammargin.driver.slots import read_plain
+from streammargin.driver.slots import LOCK, read_plain
 from streammargin.errors import UsageError
 from streammargin.sinks.jsonl import JsonLines
 
@@ -482,3 +483,23 @@ def test_the_model_of_a_table_is_the_trainings_own(tmp_path, here, more):
     again = here(*command, "--passes", "4", cwd=tmp_path)
     assert again.returncode == 0 and "after 4 passes" in again.stderr, again.stderr
     assert here(*command, "-c", "0.5", "--passes", "4", cwd=tmp_path).returncode == 73
+
+
+def test_a_signal_before_the_first_pass_leaves_the_model_that_is_there(blobs_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.npz").write_bytes(b"as before")
+    with monkeypatch.context() as struck:
+        struck.setattr(_Signals, "should_stop", lambda self: self._catch(signal.SIGTERM, None) or "signal")
+        assert main(["train", str(blobs_file), "-o", "m.npz", "--force", "--checkpoint", "run"]) == 75
+        assert (tmp_path / "m.npz").read_bytes() == b"as before"
+        assert "no pass was done; m.npz stays as it was" in capsys.readouterr().err
+    assert main(["train", str(blobs_file), "-o", "m.npz", "--force", "--checkpoint", "run"]) == 0
+    assert sm.load_model("m.npz").header["passes_done"] > 0
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(blobs_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LOCK).touch()
+    assert main(["train", str(blobs_file), "-o", "m.npz", "--checkpoint", "run"]) == 0
+    assert "model written to m.npz" in capsys.readouterr().err

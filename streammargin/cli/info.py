@@ -71,11 +71,14 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
     top, overall, table = facts.pop(TOP, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
+    schema = None if table is None else Schema.from_plain(table)
+    hashed = schema is not None and schema.hashed
+    unnamed = "none: hashed words have none; the columns of the table are below" if hashed else "none"
     for key, value in facts.items():
         if (value is not None and value != []) or key == NAMES:
-            print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
-    if table is not None:
-        lines = table_lines(Schema.from_plain(table))
+            print(f"{key.replace('_', ' '):<12} {_plainly(key, unnamed if value is None else value)}")
+    if schema is not None:
+        lines = table_lines(schema)
         print("\n".join(f"{TABLE if not place else '':<12} {line}" for place, line in enumerate(lines)))
     for part in top:
         print("\n".join(_weights(part, facts)))

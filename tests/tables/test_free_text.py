@@ -5,6 +5,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.cli.info import table_lines
+from streammargin.cli.main import main
 from streammargin.errors import UsageError
 from streammargin.sources.schema import Column, Schema
 
@@ -20,6 +21,13 @@ def test_one_column_of_text_alone_is_taken():
     table = pd.DataFrame({"review": ["a", "b"], "title": ["c", "d"], "y": [0, 1]})
     with pytest.raises(UsageError, match="one column of text, not 'review,title'; join the columns first"):
         sm.train(table, y="y", text="review,title")
+
+
+def test_info_says_why_columns_have_no_names(tmp_path, capsys):
+    table = pd.DataFrame({"age": [1.0, 2.0] * 5, "review": ["good", "so bad"] * 5, "y": [0, 1] * 5})
+    sm.train(table, y="y", text="review", tol=0.5).model.save(tmp_path / "m.npz")
+    assert main(["info", str(tmp_path / "m.npz")]) == 0
+    assert "feature names none: hashed words have none; the columns of the table are below" in capsys.readouterr().out
 
 
 def test_info_tells_names_with_commas_apart_and_what_a_spelling_means():

@@ -102,6 +102,20 @@ def _by_pandas(path: str, function: str, options: str = "") -> str:
     return f"write it as Parquet: python -c {shlex.quote(code)}"
 
 
+_TABLES = {".parquet": "read_parquet", ".feather": "read_feather", ".csv": "read_csv", ".tsv": "read_table",
+           ".tab": "read_table"}  # fmt: skip
+
+
+def column_saved(path: str, column: str) -> str | None:
+    """The command that writes a column of a table as an array of numpy.save; None if this name is of no table."""
+    suffix = os.path.splitext(path.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
+    if suffix not in _TABLES:
+        return None
+    named = [json.dumps(text, ensure_ascii=False) for text in (f"{column or 'y'}.npy", path, column)]
+    code = "import numpy, pandas; numpy.save({}, pandas.{}({})[{}].tolist())"
+    return f"python -c {shlex.quote(code.format(named[0], _TABLES[suffix], *named[1:]))}"
+
+
 def _stem(path: str) -> str:
     """The name without its suffixes of a format and of a compression."""
     stem, suffix = os.path.splitext(path)

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain, text_fault, unpointed
-from streammargin.wording import short, shown
+from streammargin.wording import counted, short, shown
 from streammargin.workers import ALONE, Workers
 
 WIDEST = 64  # characters of text in an array of fixed width; a row of it takes four bytes for each
@@ -76,10 +76,18 @@ def class_values(raw: np.ndarray, name: str, origin: Origin, noun: str = "label"
             raise DataError(f"{name}: {noun}s must be numbers or text, not {chunk.dtype}")
     if not finite.all():
         bad = int(np.flatnonzero(~finite)[0])
+        alike = sum(np.isnan(value) == np.isnan(chunk[bad]) for value in chunk[~finite].tolist())
         what = "NaN" if np.isnan(chunk[bad]) else "infinite"
         where, row = origin(bad)
-        raise DataError(f"{where}: the {noun} of row {row} is {what}; drop the row or give it a {noun}")
+        raise DataError(f"{where}: the {noun} of row {row} is {what}{mended(alike, noun)}")
     return chunk
+
+
+def mended(rows: int, noun: str, least: str = "at least ") -> str:
+    """The end of a message on the first of so many rows without a label. least: "" if all rows were counted."""
+    if rows == 1:
+        return f"; drop the row or give it a {noun}"
+    return f", as in {least}{counted(rows - 1, 'more row')}; drop these rows or give them {noun}s"
 
 
 def output_names(count: int) -> list[str]:
@@ -163,10 +171,13 @@ def check_present(raw: np.ndarray, origin: Origin = lambda row: ("y", row), noun
     """DataError for the first row of labels (m,), or (m, outputs), that lacks one."""
     if raw.dtype.kind not in "OT":
         return
-    for k, value in enumerate(raw.tolist()):
-        if any(map(_is_missing, value)) if isinstance(value, list) else _is_missing(value):
-            where, row = origin(k)
-            raise DataError(f"{where}: row {row} has no {noun}; drop the row or give it one")
+    missing = [
+        k for k, value in enumerate(raw.tolist())
+        if (any(map(_is_missing, value)) if isinstance(value, list) else _is_missing(value))
+    ]  # fmt: skip
+    if missing:
+        where, row = origin(missing[0])
+        raise DataError(f"{where}: row {row} has no {noun}{mended(len(missing), noun)}")
 
 
 def _decoded(value: Any, row: int, origin: Origin) -> Any:

@@ -418,7 +418,7 @@ GAPS = {
 @pytest.mark.parametrize("kind", [*GAPS, "polars", "enum"])
 def test_a_missing_label_is_a_sentence(kind):
     X, y = np.arange(6.0)[:, None], GAPS[kind] if kind in GAPS else of_polars(kind)
-    message = "^y: row 2 has no label; drop the row or give it one$"
+    message = "^y: row 2 has no label; drop the row or give it a label$"
     for estimator in (sm.MarginClassifier(), sm.KernelMarginClassifier(), sm.MarginRegressor()):
         with pytest.raises(sm.DataError, match=message):
             estimator.fit(X, y)

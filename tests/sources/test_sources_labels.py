@@ -1,7 +1,12 @@
 """Labels and sample weights: beside the rows, in other files, as arrays; of any type and length."""
 
+import shlex
+import subprocess
+import sys
+
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from source_checks import all_labels, check_all, two_labels, write_dense
 
@@ -120,6 +125,20 @@ def test_labels_that_cannot_be_had(tmp_path):
             check_all(path, y=name)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_labels_in_a_table_are_refused_with_the_command_that_writes_them(tmp_path, monkeypatch, ending):
+    monkeypatch.chdir(tmp_path)
+    path, kinds = write_dense(tmp_path / "d.h5", X), ["a", "b"] * (ROWS // 2)
+    table = pd.DataFrame({"a kind": kinds})
+    table.to_csv("cells.csv", index=False) if ending == "csv" else table.to_parquet("cells.parquet")
+    with pytest.raises(sm.DataError, match="is a table, and labels in another file are") as refused:
+        check_all(path, y=f"cells.{ending}:a kind")
+    command = shlex.split(str(refused.value).partition("write the column with: ")[2])
+    subprocess.run([sys.executable, *command[1:]], check=True)
+    with open_source(path, y="a kind.npy") as source:
+        assert all_labels(source).tolist() == kinds
+
+
 def test_rows_without_labels_can_be_opened(tmp_path):
     path = write_dense(tmp_path / "d.h5", X)
     with h5py.File(path, "r+") as file:
@@ -134,8 +153,11 @@ def test_census_refuses_what_is_no_class():
     with pytest.raises(sm.DataError, match="the label of row 5 is NaN; drop the row or give it a label"):
         census([np.zeros(4), np.array([1.0, np.nan])], 6)
     for missing in (None, np.nan):
-        with pytest.raises(sm.DataError, match="row 5 has no label; drop the row or give it one"):
+        with pytest.raises(sm.DataError, match="row 5 has no label; drop the row or give it a label"):
             census([np.zeros(4), np.array(["a", missing], object)], 6)
+    many = "the label of row 1 is NaN, as in at least 2 more rows; drop these rows or give them labels"
+    with pytest.raises(sm.DataError, match=many):
+        census([np.array([0.0, np.nan, np.inf, np.nan, np.nan])], 5)
     with pytest.raises(sm.DataError, match="labels must be numbers or text, not complex128"):
         census([np.zeros(4, complex)], 4)
     with pytest.raises(sm.DataError, match="more than 32767 different labels"):

@@ -21,7 +21,8 @@ from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.heap import Heap
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up, opened
 from streammargin.sources.hdf5.reader import Read, RowReader, check_stored, stored_dtype
-from streammargin.sources.labels import as_values, is_text, output_names
+from streammargin.sources.kinds import column_saved
+from streammargin.sources.labels import as_values, is_text, mended, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
 from streammargin.stored import equal
@@ -265,7 +266,7 @@ class ColumnSlices:
             missing = missing & self.column.wanted[start:stop]
         if missing is not None and np.any(missing):
             row = start + int(np.flatnonzero(missing)[0])
-            raise DataError(f"{name}: row {row} has no value; drop the row or give it one")
+            raise DataError(f"{name}: row {row} has no value{mended(int(np.count_nonzero(missing)), 'value')}")
         if self._of is not None:  # without categories no row has a value, and no row is wanted
             return self._of[part] if len(self._of) else np.zeros(len(part), self._of.dtype)
         part = np.asarray(part)
@@ -377,6 +378,9 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
+        if command := column_saved(file_name, inner):
+            raise DataError(f"{file_name} is a table, and {noun} in another file are FILE:NAME of HDF5, or a FILE.npy "
+                            f"in the order of the rows; write the column with: {command}")  # fmt: skip
         other = opened(file_name, f"{noun} are named NAME or FILE:NAME")
         try:
             column = _within(other, inner, file_name, wide, [file_name]) if inner else None

@@ -17,7 +17,7 @@ from streammargin.errors import DataError
 from streammargin.files import STANDARD_INPUT, no_file
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.columns import alike
-from streammargin.sources.kinds import first_bytes
+from streammargin.sources.kinds import column_saved, first_bytes
 from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.masked import none_has
 from streammargin.sources.names import chosen
@@ -132,8 +132,8 @@ def labelled(found: Ordered, name: str, path: str, column: str) -> Ordered:
     """
     if found.ids is None:
         raise DataError(
-            f"{name} has no barcodes, by which {path} names its labels; name labels in the "
-            "order of the rows with `y=FILE.npy`"
+            f"{name} has no barcodes, by which {path} names its labels; name labels in the order of the rows with "
+            f"`y=FILE.npy`, which this writes: {column_saved(path, column) or 'numpy.save'}"
         )
     ids = list(found.ids)
     labels, spelt = _labels_by_name(path, column, ids, name)

@@ -199,7 +199,7 @@ def numbers_of(column: Mapping[str, Any], values: Any, unknown: str) -> np.ndarr
     gaps, found = np.zeros(len(values), bool), {word: place for place, word in enumerate(words)}
     if kind == "number" and (plain := np.asarray(values)).dtype.kind in "biuf" and not np.isnan(plain).any():
         X[:, 0], values = plain, ()
-    for row, one in enumerate(values):
+    for row, one in enumerate(one.strip(" \t") if isinstance(one, str) else one for one in values):
         gaps[row] = gap = one is None or (not isinstance(one, str) and str(one) in ("nan", "NaT", "<NA>"))
         try:
             if gap and "fill" not in column:
@@ -239,12 +239,12 @@ def date_of(one: Any, first: str | None, words: Sequence[str]) -> list[float]:
 def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown: str) -> int:
     """The place of a category, -1 for none; found: places of words, and of values that came before."""
     if one not in found:
-        words = column.get("words", []) if column.get("numeric") or not isinstance(one, str) else []
-        alike = []
+        words, alike = column.get("words", []) if column.get("numeric") or not isinstance(one, str) else [], []
         for place, word in enumerate(words):
             with contextlib.suppress(ValueError):
                 alike += [place] * (number_of(word, "") == number_of(one, ""))
         if len(alike) > 1 or not (alike or column.get("other") or unknown == "zero"):
-            raise ValueError(f"the category {one!r} is {'not clear' if alike else 'unknown'}; replace it")
+            said = "not clear; replace it" if alike else 'unknown; replace it, or give unknown="zero"'
+            raise ValueError(f"the category {one!r} is {said}")
         found[one] = alike[0] if alike else len(column["words"]) if column.get("other") else -1
     return found[one]

@@ -167,7 +167,10 @@ def test_the_rows_of_a_table_are_those_of_the_training(trained):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"work": "unheard"}, "row 1, column work: the category 'unheard' is unknown; replace it"),
+        (
+            {"work": "unheard"},
+            "row 1, column work: the category 'unheard' is unknown; replace it, or give unknown=.zero",
+        ),
         ({"hours": None}, "row 1, column hours: the value is missing, and no training row lacked it"),
         ({"hours": "12%"}, "row 1, column hours: .*12%"),
         ({"paid": "maybe"}, "row 1, column paid: 'maybe' is text; give the number"),

@@ -14,6 +14,7 @@ from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import Matcher, number_in, truth_as_number
 from streammargin.sources.batch import Batch, Narrowing
+from streammargin.sources.labels import mended
 from streammargin.sources.names import all_of
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, TEXT, TEXT_COLUMNS, Column, Schema
 from streammargin.tables.asked import ZERO, Asked
@@ -61,10 +62,10 @@ def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.n
 
 def _values(labels: pa.Array, reader: Reader, first: int, noun: str = "label", name: str = "") -> np.ndarray:
     """The values of a column; noun: what they are; name: of the column, if that does not say it."""
-    labels = coded(labels, reader.gaps[:1])
+    labels = coded(labels, reader.gaps[:1], reader.typed)
     gap = np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))
     if gap.size:
-        raise no_label(reader.name, reader.place(first + int(gap[0])), name, noun)
+        raise no_label(reader.name, reader.place(first + int(gap[0])), mended(gap.size, noun), name, noun)
     kind = kind_of(labels.type)
     if kind == "words":
         bad = pc.index(pc.match_substring(labels.dictionary, "\0"), True).as_py()
@@ -246,7 +247,7 @@ class _Apply(NamedTuple):
 
     def _values(self, column: Column, given: pa.Array) -> pa.Array:
         """A column of the table, null for gaps; what a training had as a word is none, as "?" of a typed table."""
-        values = coded(given, [gap for gap in self.reader.gaps if gap not in column.words])
+        values = coded(given, [gap for gap in self.reader.gaps if gap not in column.words], trimmed=True)
         if column.kind == CATEGORY and pa.types.is_decimal(values.type):
             values = of_decimals(values)
         if column.kind == CATEGORY and pa.types.is_floating(values.type):

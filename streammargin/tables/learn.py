@@ -15,6 +15,7 @@ from typing import NamedTuple
 from streammargin.arrow import pa
 from streammargin.errors import DataError
 from streammargin.matching import number_in, spelt
+from streammargin.sources.labels import mended
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables import dates, spellings
@@ -177,14 +178,16 @@ def _value(word: str, spelling: str) -> float:
     return float(spellings.numbers_in(pa.array([word]), spelling)[0])
 
 
-def told(tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs]) -> str:
-    """The columns that are read as numbers or dates though they are written otherwise, with an example each."""
+def told(tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], kind: str) -> str:
+    """The columns that are read as numbers, or as dates, though they are written otherwise, with an example each."""
     said = []
     for name, reading in readings.items():
+        if reading.kind != kind:
+            continue
         words = [word for word in tallies[name].words if number_in(word) is None]
-        if words and reading.kind == NUMBERS and reading.spelling != spellings.TRUTH:
+        if words and kind == NUMBERS and reading.spelling != spellings.TRUTH:
             said.append(f"{short(name)} ({shown(words[0])} is {spelt(_value(words[0], reading.spelling))})")
-        elif words and reading.kind == DATES:
+        elif words and kind == DATES:
             value = read(pa.array(words[:1]).dictionary_encode(), reading.spelling)[0][0]
             said.append(f"{short(name)} ({shown(words[0])} is {value})")
     return listed(said)
@@ -355,7 +358,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     for name in table.labels:
         labels = tallies.pop(name)
         if labels.gaps:
-            raise no_label(table.name, labels.first["gap"], name if len(table.labels) > 1 else "")
+            end = mended(labels.gaps, "label", "")
+            raise no_label(table.name, labels.first["gap"], end, name if len(table.labels) > 1 else "")
     if schema is not None:
         return Learnt(schema, rows)
     found, readings = _settled(table, tallies, words, tally, categories)
@@ -407,8 +411,9 @@ def _settled(
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
-    if remark := told(tallies, readings):
-        note(f"{table.name}: read as numbers: {remark}")
+    for kind in (NUMBERS, DATES):
+        if remark := told(tallies, readings, kind):
+            note(f"{table.name}: read as {kind}s: {remark}")
     spelt = {name: reading.spelling for name, reading in readings.items()
              if reading.spelling and reading.spelling not in PAIRS and tallies[name].words}  # fmt: skip
     if spelt:

@@ -15,7 +15,7 @@ from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain
 from streammargin.tables.dates import Dates, like_dates
 from streammargin.tables.header import is_number
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import BLANKS, Reader
 from streammargin.tables.spellings import ALL, HELPERS, WHOLE, fits, fitting, read
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
@@ -96,10 +96,11 @@ class Counting(NamedTuple):
     spelt: Mapping[str, str] = {}
 
 
-def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
+def coded(column: pa.Array, gaps: Sequence[str] = (), trimmed: bool = False) -> pa.Array:
     """Words as a dictionary of those that occur, in the order of their first rows; null for those of `gaps`.
 
-    A long word that many rows hold takes its bytes once. A dictionary of numbers or dates becomes these.
+    A long word that many rows hold takes its bytes once. A dictionary of numbers or dates becomes these. trimmed:
+    whether blanks around words are taken off; readers of text leave those that are in quotes.
     """
     kind = kind_of(column.type)
     if kind != "words":
@@ -111,6 +112,9 @@ def coded(column: pa.Array, gaps: Sequence[str] = ()) -> pa.Array:
     else:
         used = column.indices.dictionary_encode()
         texts, codes = column.dictionary.take(used.dictionary), used.indices
+    if trimmed and not (bare := pc.utf8_trim(texts, BLANKS)).equals(texts):
+        again = bare.dictionary_encode()  # words that differ by blanks are one
+        texts, codes = again.dictionary, again.indices.take(codes)
     missing = pc.is_in(texts, value_set=pa.array([None, *gaps], texts.type)).to_numpy(zero_copy_only=False)
     if missing.any():
         places = np.append(np.where(missing, -1, np.cumsum(~missing) - 1), -1)  # the last is of a null
@@ -154,7 +158,7 @@ def tally(reader: Reader, of: Counting) -> dict[str, Tallied]:
     for batch in reader.batches([*of.columns, *of.others], of.words):
         for name, column in zip(of.columns, batch.columns, strict=False):
             label = name in of.labels
-            column = coded(column, reader.gaps[:1] if label else reader.gaps)
+            column = coded(column, reader.gaps[:1] if label else reader.gaps, reader.typed or not label)
             if of.spelt.get(name) and kind_of(column.type) == "words":
                 column = _read(reader, name, column, of.spelt[name], row)
             _add(reader, found[name], name, column, row, label)
@@ -276,7 +280,7 @@ def first_word(reader: Reader, name: str, fits: Callable[[str], bool]) -> tuple[
     """(place, word) of the first row whose column of this name holds such a word."""
     row = 0
     for batch in reader.batches([name], frozenset([name])):
-        column = coded(batch.column(0))
+        column = coded(batch.column(0), trimmed=True)
         for place, word in enumerate(column.dictionary.to_pylist()):  # in the order of their first rows
             if fits(word):
                 return reader.place(row + row_of(column, place)), word
@@ -284,9 +288,10 @@ def first_word(reader: Reader, name: str, fits: Callable[[str], bool]) -> tuple[
     return "row 0", ""  # the file has changed meanwhile
 
 
-def no_label(table: str, where: str, column: str = "", noun: str = "label") -> DataError:
+def no_label(table: str, where: str, end: str, column: str = "", noun: str = "label") -> DataError:
+    """where: the first row without one; end: of the message, as of `mended`."""
     where += f", column {short(column)}" if column else ""  # of several
-    return DataError(f"{table}, {where}: the {noun} is missing; drop the row or give it a {noun}")
+    return DataError(f"{table}, {where}: the {noun} is missing{end}")
 
 
 def several_ways(where: str, word: str, name: str) -> DataError:

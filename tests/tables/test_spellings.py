@@ -244,8 +244,21 @@ def test_each_spelling_is_said_once(tmp_path, caplog):
     frame = text(["$1,234.50"], share=["12.3%"] * ROWS, plain=range(ROWS), b=["yes", "no"] * (ROWS // 2))
     with caplog.at_level("INFO", logging.getLogger("streammargin").name):
         trained(in_form(frame, "csv", tmp_path), tmp_path)
-    said = [each.getMessage() for each in caplog.records if "read as numbers" in each.getMessage()]
+    said = [each.getMessage() for each in caplog.records if "read as" in each.getMessage()]
     assert len(said) == 1 and said[0].endswith("v ('$1,234.50' is 1234.5), share ('12.3%' is 12.3), b ('yes' is 1)")
+
+
+def test_dates_are_said_as_dates(tmp_path, caplog):
+    with caplog.at_level("INFO", logging.getLogger("streammargin").name):
+        trained(
+            pd.DataFrame({"share": ["12.3%"] * ROWS, "on": ["31/01/2024"] * ROWS, "y": [0, 1] * (ROWS // 2)}),
+            tmp_path,
+            dates=True,
+        )
+    said = [each.getMessage().partition(": read as ")[2] for each in caplog.records]
+    assert list(filter(None, said)) == [
+        "numbers: share ('12.3%' is 12.3)", "dates: on ('31/01/2024' is 2024-01-31 00:00:00)",
+    ]  # fmt: skip
 
 
 def test_labels_tasks_and_names_keep_their_text(tmp_path):

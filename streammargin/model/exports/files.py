@@ -169,6 +169,7 @@ def json_text(model: Model) -> str:
     Its fields are format, version, classes, outputs, link, intercept, and an object for each column.
 
     A column has its name or number, and its weights: a list with one for each score, or such a list for each category.
+    `words` are the numbers of a pair of words, such as yes and no.
     `gap` is what a missing value adds to the scores, and `other` what a rare category adds. `calibration` has what
     makes probabilities of scores, if there is any (docs/production.md). A date has a column for each of its parts, such
     as `when: hour`. UsageError for words of texts, which a scorer would have to count.
@@ -221,7 +222,9 @@ def _column(parts: LinearParts, column: Column, start: int) -> dict[str, Any]:
     pair = column.spelling.split("/") if "/" in column.spelling else []
     found: dict[str, Any] = {"name": column.name}
     if column.kind == NUMBER:
-        found["weights"] = {pair[0]: weights[0], pair[1]: [0.0] * len(weights[0])} if pair else weights[0]
+        found["weights"] = weights[0]
+        if pair:
+            found["words"] = {pair[0]: 1, pair[1]: 0}
     else:
         found["weights"] = dict(zip(column.words, weights, strict=False))
     if column.other:
@@ -249,13 +252,15 @@ def onnx_bytes(model: Model) -> bytes:
     _check_digits(parts, model)
     if parts.outputs is not None and not parts.numeric and parts.link is None:
         raise UsageError("several labels without probabilities cannot be exported as ONNX; train with `loss=logistic`")
+    _check_columns(parts)
     try:
-        from skl2onnx import to_onnx
-
         from streammargin.model.exports.pipeline import pipeline_of
+
+        made = pipeline_of(parts, GAPS, float32=True)  # it may refuse a column
+        from skl2onnx import to_onnx
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None
-    inputs, made = _inputs(parts), pipeline_of(parts, GAPS, float32=True)
+    inputs = _inputs(parts)
     options = {} if parts.numeric else {"zipmap": False} if parts.link else {"raw_scores": True}
     found = to_onnx(made, initial_types=inputs, options={id(made[-1]): options})
     return bytes(found.SerializeToString())
@@ -281,6 +286,14 @@ def _check_digits(parts: LinearParts, model: Model) -> None:
         )
 
 
+def _check_columns(parts: LinearParts) -> None:
+    """UsageError for a column of the table that is neither a number nor a category."""
+    for column in () if parts.schema is None else parts.schema.columns:
+        if column.kind not in (NUMBER, CATEGORY):
+            raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; train with "
+                             f"`drop={column.name}`, or use to_sklearn")  # fmt: skip
+
+
 def _inputs(parts: LinearParts) -> list[tuple[str, Any]]:
     """The names and types of the inputs."""
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
@@ -289,9 +302,6 @@ def _inputs(parts: LinearParts) -> list[tuple[str, Any]]:
         return [("X", FloatTensorType([None, parts.features]))]
     found = []
     for column in parts.schema.columns:
-        if column.kind not in (NUMBER, CATEGORY):
-            raise UsageError(f"ONNX cannot make numbers of the column {column.name}, a {column.kind}; train with "
-                             f"`drop={column.name}`, or use to_sklearn")  # fmt: skip
         kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
         found.append((column.name, kind([None, 1])))
     return found

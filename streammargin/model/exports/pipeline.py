@@ -30,6 +30,7 @@ from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 from streammargin.transforms.chain import Chain
 
 GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
+GAP = ("\0gap",)  # stands for these among categories, none of which has a NUL character
 MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
 
 
@@ -104,7 +105,7 @@ def _columns(parts: LinearParts, gaps: Sequence[Any], float32: bool) -> Iterator
             continue
         for column, start in several:
             if kind == CATEGORY:
-                yield _words(column, start, parts, gaps)
+                yield _words(column, start, parts, gaps, float32)
             elif kind == DATE:
                 yield _date(column, start, parts, dtype)
             else:
@@ -139,7 +140,19 @@ def _date(column: Column, start: int, parts: LinearParts, dtype: str) -> _Part:
     return _Part([column.name], spelt.date(column, parts, dtype), [column.first], places, parts.coef_at(places))
 
 
-def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any]) -> _Part:
+def _filled(gaps: Sequence[Any], value: str) -> list[Any]:
+    """Steps that put a text in place of these gaps."""
+    return [SimpleImputer(missing_values=gap, strategy="constant", fill_value=value) for gap in reversed(gaps)]
+
+
+def _trimmed(gaps: Sequence[Any]) -> list[Any]:
+    """Steps that take the blanks around text off; GAP takes the place of these gaps."""
+    of = lambda call, **keys: preprocessing.FunctionTransformer(call, kw_args=keys, feature_names_out="one-to-one")  # noqa: E731
+    return [of(np.asarray, dtype=object), *_filled(gaps, GAP[0]), of(np.asarray, dtype=str),
+            of(np.char.strip, chars=" \t"), of(np.asarray, dtype=object)]  # fmt: skip
+
+
+def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any], float32: bool) -> _Part:
     """A category. Other words than those known have the weight of `other` by the constant, and known ones the rest."""
     words: list[Any] = [float(word) for word in column.words] if column.numeric else list(column.words)
     places = list(range(start, start + len(words)))
@@ -150,11 +163,15 @@ def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any]) 
                          "front of a map or of steps on rows; use numpy_model.py")  # fmt: skip
     if set(gaps) & set(words):
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
+    trimmed = []
+    if not (column.numeric or float32):
+        trimmed, gaps = _trimmed(gaps), GAP
     known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
     known = [] if parts.changed or column.fill is None else known
     made = preprocessing.OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
                          handle_unknown="ignore" if column.other or (column.fill is not None and parts.changed) else
                          "error")  # fmt: skip
+    made = make_pipeline(*trimmed, made) if trimmed else made
     other = parts.coef_at([start + len(words)]) if column.other else np.zeros((len(parts.coef), 1))
     gap = parts.coef_at([start + column.width - 1]) if column.indicator else np.zeros_like(other)
     weights = np.hstack([parts.coef_at(places) - other, *[gap - other] * len(known)])
@@ -163,11 +180,10 @@ def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any]) 
 
 def _text(column: Column, start: int, parts: LinearParts) -> _Part:
     """Free text: 1 + log(count) of each word, hashed; rows of length 1. A missing text has no words."""
-    filled = [SimpleImputer(missing_values=gap, strategy="constant", fill_value="") for gap in reversed(GAPS)]
     counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
     places = range(start, start + column.width)
     weighed = TfidfTransformer(use_idf=False, sublinear_tf=True)
-    made = make_pipeline(*filled, preprocessing.FunctionTransformer(np.ravel), counts, weighed)
+    made = make_pipeline(*_filled(GAPS, ""), preprocessing.FunctionTransformer(np.ravel), counts, weighed)
     return _Part([column.name], made, ["a word"], places, parts.coef_at(places))
 
 

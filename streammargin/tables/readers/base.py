@@ -71,6 +71,7 @@ def _footer(file: Any, size: int) -> int:
     return size
 
 
+BLANKS = " \t"  # those around words are taken off
 LEAST_ROWS = 64
 CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
 

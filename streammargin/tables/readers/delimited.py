@@ -16,13 +16,12 @@ from streammargin.arrow import csv as arrow_csv
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import writes
-from streammargin.tables.readers.base import Reader, Room
+from streammargin.tables.readers.base import BLANKS, Reader, Room
 from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
 from streammargin.wording import counted, short, shown
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
-BLANKS = " \t"
 PADDED, LOOKED_AT = re.compile("0[0-9]+"), 1 << 16  # a number of a code; bytes of the first rows
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 

@@ -166,7 +166,7 @@ class Options:
         "smaller error on the held-out rows (`valid`), and keep the best pass; regression compares the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "finish within S seconds of training, the last check included; they begin with the first "
-        "read, once a table is spooled and labels are counted; compiling is part of them", common=True)
+        "read, once a table is spooled; compiling is part of them", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", ByteSize(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes); the compiler's is on top", common=True)

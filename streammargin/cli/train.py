@@ -22,7 +22,7 @@ from streammargin.cli.outputs import OtherOutputs, OutputFiles, add_beside
 from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.driver.slots import written_by
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
-from streammargin.files import check_apart
+from streammargin.files import check_apart, short_reason
 from streammargin.kinds import ALL, threads_of
 from streammargin.options.table import Options, Where, asked_digest, options_for, read_by
 from streammargin.ordered import files_read, is_ordered, is_parquet
@@ -121,7 +121,9 @@ class _Sinks:
                 if sink is self.log:
                     self.log.abandon()
                     self.code = 0 if isinstance(error, BrokenPipeError) else ReadWriteError.exit_code
-                    self.publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
+                    self.publish(
+                        {"event": "warning", "code": "log", "message": f"the log ends here: {short_reason(error)}"}
+                    )
 
     def mark(self) -> dict[str, object] | None:
         """The state of the log, for a checkpoint."""

@@ -151,7 +151,10 @@ def _places(reader: Reader) -> dict[str, list[str]]:
 
 
 def _lacks(reader: Reader, name: str, option: str) -> UsageError:
-    has = all_of(reader.columns) if reader.named else f"{len(reader.columns)} columns without names"
+    count = len(reader.columns)
+    has = (
+        all_of(reader.columns) if reader.named else f"{count} columns without names, which are called 0 to {count - 1}"
+    )
     return UsageError(f"{reader.name} has no column {short(name)} for `{option}`; it has {has}")
 
 

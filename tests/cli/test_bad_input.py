@@ -292,7 +292,7 @@ def test_a_log_that_fails_costs_the_exit_code_and_not_the_model(blobs_file, tmp_
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
     done = call("train", blobs_file, "-o", "m.npz", "--log-json", "/dev/full", cwd=tmp_path)
-    assert done.returncode == 74 and "the log ends here" in done.stderr and (tmp_path / "m.npz").exists()
+    assert done.returncode == 74 and "the log ends here: No space" in done.stderr and (tmp_path / "m.npz").exists()
 
 
 def test_a_reader_that_leaves_costs_nothing(blobs_file, tmp_path):

@@ -356,6 +356,7 @@ BAD = [
     ("a,b,y\n1,2,0\n3,x,1\n4,5,0\n6,7,1\n", {}, r"line 3, column b: 'x' is not a finite number, as most"),
     ("a,b,y\n1,2,0\n3,4\n", {}, r"line 3: 2 columns where the first line has 3"),
     ("a,b,y\n1,2,0\n3,inf,1\n", {}, r"line 3, column b: the value is infinite"),
+    ("1,2,0\n3,4,1\n", {"y": "kind"}, "kind for y; it has 3 columns without names, which are called 0 to 2"),
     ("a,b,y\n1,2,\n3,4,1\n", {}, r"line 2: the label is missing; drop the row or give it a label"),
     ("a,b,y\n1,2,\n3,4,1\n5,6,\n", {}, r"line 2: .* missing, as in 1 more row; drop these rows or give them labels"),
     ("a,d,y\n1,2020-01-01,0\n2,2020-01-02,1\n", {}, r"1 column holds dates, as in line 2: d; .*drop"),

@@ -8,8 +8,35 @@ from collections.abc import Callable
 import numpy as np
 
 from streammargin.compiled import newton as kernel
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import Shared, W, f8, of, state
 
 PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
+
+
+@state
+class ConjugateGradients:
+    """The step so far; residual: minus the gradient there; direction: the next one; square: residual . M^-1 residual.
+
+    M is the preconditioner. Whoever calls them has the products with the Hessian and M, and says when they end.
+    """
+
+    step: Shared[f8] = of(LINES, W)
+    residual: Shared[f8] = of(LINES, W)
+    direction: Shared[f8] = of(LINES, W)
+    square: float = 0.0
+
+    def move(self, product: np.ndarray) -> float:
+        """Go to the minimum along the direction, whose product with the Hessian this is; returns how far."""
+        length = self.square / float(np.vdot(self.direction, product))
+        self.step += length * self.direction
+        self.residual -= length * product
+        return length
+
+    def redirect(self, conditioned: np.ndarray) -> None:
+        """Set the direction that is conjugate to the last one, by M^-1 residual."""
+        before, self.square = self.square, float(np.vdot(self.residual, conditioned))
+        self.direction[:] = conditioned + self.square / before * self.direction
 
 
 def conjugate_gradients(
@@ -19,23 +46,17 @@ def conjugate_gradients(
 
     scale: one over the diagonal of H, or near it; loose: the share that is small enough. Both are measured with it.
     """
-    found, residual = np.zeros_like(down), down.copy()
-    towards = scale * residual
-    begun = square = float(residual @ towards)
+    at = ConjugateGradients(step=np.zeros_like(down), residual=down.copy(), direction=scale * down)
+    at.square = begun = float(down @ at.direction)
     for _ in range(most):
-        bent = product(towards)
-        bend = float(towards @ bent)
-        if not bend > 0.0:  # the gradient is 0, or rounding
+        curved = product(at.direction)
+        if not float(at.direction @ curved) > 0.0:  # the gradient is 0, or rounding
             break
-        length = square / bend
-        found += length * towards
-        residual -= length * bent
-        conditioned = scale * residual
-        before, square = square, float(residual @ conditioned)
-        if not square > loose**2 * begun:
+        at.move(curved)
+        at.redirect(scale * at.residual)
+        if not at.square > loose**2 * begun:
             break
-        towards = conditioned + square / before * towards
-    return found, math.sqrt(square / begun) if begun > 0.0 else 0.0
+    return at.step, math.sqrt(at.square / begun) if begun > 0.0 else 0.0
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:

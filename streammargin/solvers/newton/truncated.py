@@ -24,6 +24,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers import loops
 from streammargin.solvers.base import UNIT
+from streammargin.solvers.columns.gradients import ConjugateGradients
 from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
@@ -56,16 +57,15 @@ def factored(problem: Problem) -> bool:
 
 
 @state
-class Newton:
+class Newton(ConjugateGradients):
     """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
     gradient: at its weights; rest: the part that is not of these rows. made: steps since the last look. diagonal: the
     preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not
     empty.
 
-    The step is what conjugate gradients have found so far. residual: minus what is left of the gradient; direction:
-    their next one; square: residual . preconditioned residual; fall: of the model of the objective; enough: a length of
-    the residual that may end them; reached: one that does; products so far.
+    Conjugate gradients find the step. fall: of the model of the objective; enough: a length of the residual that may
+    end them; reached: one that does; products so far.
     """
 
     begun: bool = False
@@ -76,10 +76,6 @@ class Newton:
     diagonal: Shared[f8] = of(LINES, W)
     of_lines: Shared[f8] = of(*2 * [LINES.where(factored)])
     of_columns: Shared[Float] = of(*2 * [W.where(factored)])
-    step: Shared[f8] = of(LINES, W)
-    residual: Shared[f8] = of(LINES, W)
-    direction: Shared[f8] = of(LINES, W)
-    square: float = 0.0
     fall: float = 0.0
     enough: float = 0.0
     reached: float = 0.0
@@ -160,25 +156,20 @@ def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, No
     They end if the residual is small and the model of the objective falls slowly. In the residual alone, directions
     along which it bends much would hide the others (Nash and Sofer 1990).
     """
-    direction, scores = newton.direction, np.empty_like(held.along)
-    bent = yield from held.bend(problem, direction, scores)
+    scores = np.empty_like(held.along)
+    curved = yield from held.bend(problem, newton.direction, scores)
     newton.products += 1
-    t = newton.square / float(np.vdot(direction, bent))
-    newton.step += t * direction
-    newton.residual -= t * bent
-    scores *= t
+    square, length = newton.square, newton.move(curved)
+    scores *= length
     held.along[:] += scores
-    lower = 0.5 * t * newton.square
+    lower = 0.5 * length * square
     newton.fall += lower
     left = math.sqrt(float(np.vdot(newton.residual, newton.residual)))
     slow = newton.products * lower <= SLOW * newton.fall and left <= newton.enough
     if slow or left <= newton.reached or not lower > 0.0 or newton.products >= MOST_PRODUCTS:
         newton.turn = ENDS
-        return
-    towards = conditioned(newton, newton.residual)
-    square = float(np.vdot(newton.residual, towards))
-    newton.direction[:] = towards + square / newton.square * direction
-    newton.square = square
+    else:
+        newton.redirect(conditioned(newton, newton.residual))
 
 
 def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray) -> None:

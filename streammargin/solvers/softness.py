@@ -2,13 +2,18 @@
 
 A softened loss lies below the loss. At its minimum the gap is what the softening costs, which falls with its square.
 After a proximal step of rows in memory the softness falls by `next_softness`. A read of all rows, and a proximal step
-of several reads, leave `share_of_softness`, at least `next_fall`. Methods begin with a softness of their own.
+of several reads, leave `share_of_softness`, at least `next_fall`. Where a method begins says its first softness.
 """
 
 from __future__ import annotations
 
 import math
 
+# the first softness, 1 / sigma relative to the caps
+SAMPLED = 2.0  # of a sample at w = 0: all rows are active
+WIDE = 4.0  # of reads at w = 0
+AT_WEIGHTS = 0.5  # at other weights: with 1/8 steps diverged, with 2 there are more steps
+AFTER_SAMPLE = 0.25  # at the weights of a sample, which are near the optimum
 NEAR = 0.5  # share of that gap which the distance from the minimum stays below
 AIM = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of the weights
 QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster

@@ -24,7 +24,7 @@ from streammargin.options.table import Options
 from streammargin.points.base import Point, answered, exact
 from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.rows.labels import Parts, RowLabels
-from streammargin.solvers.newton.near_margin import hashed
+from streammargin.solvers.newton.near_margin import pseudorandom
 from streammargin.solvers.problem import Problem, Tried
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.checks import check_block
@@ -56,7 +56,7 @@ class Dealt:
     def __getitem__(self, rows: slice) -> np.ndarray:
         first, stop = rows.start // self.count, -(-rows.stop // self.count)
         cards = np.arange(first * self.count, stop * self.count, dtype=np.uint64).reshape(-1, self.count)
-        folds = hashed(cards, self.seed, 0).argsort(axis=1).ravel()
+        folds = pseudorandom(cards, self.seed, 0).argsort(axis=1).ravel()
         return folds[rows.start - first * self.count : rows.stop - first * self.count].astype(np.int16)
 
     def __len__(self) -> int:

@@ -23,6 +23,7 @@ from streammargin.rows.products import add_pulls
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 
 PIECE = 256  # rows of a product
 VALUES = 1 << 14  # of sparse rows that are copied at once
@@ -38,7 +39,6 @@ LONGER, SHORTER = 2.0, 0.7  # `bound` grows by this factor if it was too small, 
 SHARES = 20  # most halvings of a step
 LEAST = 1e-10  # least second derivative of a weight, relative to the largest
 SMALL = 1e-6  # relative size of a step whose length shows a violation
-ROUNDING = 1e-13  # of the objective, relative
 
 
 def supports(problem: Problem) -> bool:
@@ -267,13 +267,13 @@ def minimise(
             scores += others
         losses, image = few.gradient(scores)
         for _ in range(STEPS):
-            height = losses + objective.regulariser(w)
+            before = losses + objective.regulariser(w)
             p = few.model(w, image, REACHED * AIM * problem.tol)
             along, share = few.scores(p), 1.0
             for _ in range(SHARES):
                 losses, image = few.gradient(scores + share * along)
                 reached = losses + objective.regulariser(w + share * p)
-                if reached <= height + ROUNDING * abs(height):
+                if reached <= before + OF_OBJECTIVE * abs(before):
                     break
                 share *= 0.5
             else:

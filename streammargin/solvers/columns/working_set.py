@@ -31,6 +31,7 @@ from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns.gradients import conjugate_gradients
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
 
@@ -57,7 +58,6 @@ BEGIN = 30.0  # the first sigma, relative to that at which the first weights bec
 # the ridge, relative to (||alpha|| / ||w||)^2 / sigma and to the largest curvature of f. It keeps w stable if
 # columns are nearly equal; a larger one would slow the weights down
 STAY = 0.01
-ROUNDING = 1e-13  # relative rounding of f
 SETTLING = 20  # most steps of the duals between two reads, while the gap of the columns at hand is too large
 WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
 MOST = 0.9  # if the wanted columns have this share of all values, all columns are gathered once
@@ -183,12 +183,12 @@ def improve(
 class Inner:
     """The minimum of f over the columns of a task (compiled/column_steps.py), and where the steps to it are.
 
-    w (m,): the weights, updated in place; answers: of the rows at w; height: f(w); most: the largest possible slope.
+    w (m,): the weights, updated in place; answers: of the rows at w; objective: f(w); most: the largest possible slope.
     """
 
     def __init__(self, problem: Problem, penalty: Split, run: State, task: ColumnTask, w: np.ndarray) -> None:
         k, columns, matrix, below, alpha, sigma = task
-        self.problem, self.run, self.matrix, self.w, self.height = problem, run, matrix, w, math.inf
+        self.problem, self.run, self.matrix, self.w, self.objective = problem, run, matrix, w, math.inf
         self.sizes, softness = matrix.ends - matrix.starts, 1.0 / sigma
         groups, counts = np.unique(penalty.of[columns], return_counts=True)
         caps = labels_of(problem, run).caps_of(k)
@@ -233,14 +233,14 @@ class Inner:
         slow, direction, share = violation > SWEPT * begun, w - before, 1.0
         for _ in range(kernel.TRIES):
             w[:] = before + share * direction
-            height = self.attain()
-            if height <= self.height + ROUNDING * abs(self.height):
+            objective = self.attain()
+            if objective <= self.objective + OF_OBJECTIVE * abs(self.objective):
                 break
             share *= kernel.BACK
         else:
             w[:] = before
-            height, slow = self.attain(), True
-        self.height = height
+            objective, slow = self.attain(), True
+        self.objective = objective
         # per column its gradient and update, and the new margins
         self.run.multiplications += 2.0 * int(self.sizes.sum()) + (2.0 * sweeps + 1.0) * self.moving
         return first, worst, slow
@@ -262,9 +262,9 @@ class Inner:
         for _ in range(kernel.TRIES):
             moved = old[face] + share * p
             w[face] = np.where(alone & (moved * old[face] < 0.0), 0.0, moved)
-            height = self.attain()
-            if height < self.height:
-                self.height = height
+            objective = self.attain()
+            if objective < self.objective:
+                self.objective = objective
                 return slope, True
             share *= kernel.BACK
         w[:] = old
@@ -313,7 +313,7 @@ class Inner:
         ends = (loss.feasible(end, 1.0) for end in (-math.inf, math.inf))
         columns = self.matrix, self.terms.roots, OVER, np.full(self.sizes.size, -1.0)
         bounds = [np.multiply(end, caps, out=np.zeros(caps.size), where=caps > 0.0) for end in ends]
-        least = (1.0 - SURE * self.problem.tol) * self.height
+        least = (1.0 - SURE * self.problem.tol) * self.objective
         for _ in range(LOOKS):
             largest = kernel.pull_in(*bounds, *columns, duals, self.answers.slopes, LOOK)
             bound = kernel.dual_value(loss, self.centred.targets, caps, duals)
@@ -334,7 +334,7 @@ def minimise(
     first violation at which steps end; prove: also stop if duals are found that seem to prove the weights.
     """
     f, sigma = Inner(problem, penalty, run, task, chosen), task.sigma
-    f.height = f.attain()
+    f.objective = f.attain()
     run.multiplications += float(f.moving)
     soft = f.centred.softness > 0.0
     alone = f.terms.roots.size == f.sizes.size  # each column is a group

@@ -1,7 +1,7 @@
 """Newton steps by conjugate gradients on all rows in memory (truncated.py), for smooth losses under the ridge.
 
-Each pass makes steps until a certificate is likely to prove the tolerance, and ends with the look that certifies the
-weights.
+Each pass makes steps until a certificate is likely to prove the tolerance, and ends with a visit of all rows that
+certifies the weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streammargin.solvers.visits import Visit
 BALANCES, BALANCED = 40, 1e-14  # most tries to balance a constant, and what may be left of the duals' sum
 BY_NUMPY = 0.1  # cost of a product by NumPy, beside a Hessian by compiled loops, in multiplications
 DEAR = 2  # times what a Hessian costs: the products of a step that are worth it no more
-WORK = 1e11  # most multiplications between two looks, some seconds
+WORK = 1e11  # most multiplications between two certificates, some seconds
 
 
 def suits(problem: Problem) -> bool:
@@ -50,18 +50,18 @@ def dear(problem: Problem, state: ConjugateState) -> bool:
     return state.newton.products * product(problem) > DEAR * hessian(problem)
 
 
-BENDS = Axis(lambda problem: 2 * problem.lines if problem.all_scores else 1, name="1 or 2 lines")
+CURVATURES = Axis(lambda problem: 2 * problem.lines if problem.all_scores else 1, name="1 or 2 lines")
 
 
 @state
 class ConjugateState(ByProducts):
-    """scores (n, lines), bends, along: of all rows at the weights of the step, and along it (compiled/products.py).
+    """scores (n, lines), curvatures, along: of all rows, at the weights and along the step (compiled/products.py).
 
-    due: before the look. wide: the rows in float64, if NumPy makes the steps.
+    due: before the certificate. wide: the rows in float64, if NumPy makes the steps.
     """
 
     scores: Rows[f8] = of(N, LINES)
-    bends: Rows[f8] = of(N, BENDS)
+    curvatures: Rows[f8] = of(N, CURVATURES)
     along: Rows[f8] = of(N, LINES)
     wide: Scratch[Block | None] = None
 
@@ -94,7 +94,7 @@ class Conjugate(Truncated[ConjugateState]):
             return None
         labels, rows = labels_of(problem, state), self._rows(problem, state, block)
         parts = list(HeldPart(rows, labels, 0, block.rows()).pieces(problem))
-        self.unit(problem, state, int(due[0]), Held(parts, labels, state.scores, state.bends, state.along))
+        self.unit(problem, state, int(due[0]), Held(parts, labels, state.scores, state.curvatures, state.along))
         return 1.0 - due.size / active.size
 
     @staticmethod
@@ -106,7 +106,7 @@ class Conjugate(Truncated[ConjugateState]):
             state.wide = in_float64(block)
         return state.wide
 
-    def rest(self, problem: Problem, state: ConjugateState, image: np.ndarray) -> np.ndarray:
+    def rest(self, problem: Problem, state: ConjugateState, pull: np.ndarray) -> np.ndarray:
         return ridge(problem, problem.view(state.w, state.newton.group))
 
     def ends(self, problem: Problem, state: ConjugateState) -> bool:
@@ -122,13 +122,13 @@ class Conjugate(Truncated[ConjugateState]):
             return
         labels, judge, k, left = held.labels, judge_of(problem.loss), newton.group * lines, np.inf
         for _ in range(BALANCES):
-            pull, bend = np.zeros(lines), np.zeros((lines, lines))
-            size = kernel.add_constants(labels, judge, k, state.scores, pull, bend)
+            pull, H = np.zeros(lines), np.zeros((lines, lines))
+            size = kernel.add_constants(labels, judge, k, state.scores, pull, H)
             off = float(np.abs(pull).sum())
             if off <= BALANCED * size or not off < left:
                 break
-            step, left = np.linalg.lstsq(bend, pull, rcond=None)[0], off
-            if not step @ pull > 0.0:  # no row bends
+            step, left = np.linalg.lstsq(H, pull, rcond=None)[0], off
+            if not step @ pull > 0.0:  # no row has a second derivative
                 step = pull / size
             along = np.repeat(step[None], len(state.scores), axis=0)
             t = kernel.lowest_along(labels, judge, k, state.scores, along, 0.0, 0.0, -float(step @ pull))
@@ -137,14 +137,14 @@ class Conjugate(Truncated[ConjugateState]):
 
     def run_block(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        self.look(
+        self.add_sums(
             problem, state, labels_of(problem, state), active, self._rows(problem, state, block), numbered_from(first)
         )
 
     def end_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> PassReport:
-        if state.look.rows == problem.rows:
+        if state.sums.rows == problem.rows:
             self.prove(problem, state, active)
         report = self.report(problem, state)
-        if state.look.rows == problem.rows:
+        if state.sums.rows == problem.rows:
             state.due[active] = report.estimate[active] > problem.tol
         return report

@@ -44,7 +44,7 @@ class HeldPart(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Rows in parts, and the labels of all; scores (m, lines), bends and along: as in compiled/products.py.
+    """Rows in parts, and the labels of all; scores (m, lines), curvatures and along: as in compiled/products.py.
 
     What visits the rows is a generator: it yields the multiplications of some parts, and returns what it found. Threads
     share these parts. Each has sums of its own, which are added in order.
@@ -53,7 +53,7 @@ class Held(NamedTuple):
     parts: list[HeldPart]
     labels: Labels
     scores: np.ndarray
-    bends: np.ndarray
+    curvatures: np.ndarray
     along: np.ndarray
     coding: Coding = PLAIN
 
@@ -83,40 +83,40 @@ class Held(NamedTuple):
         )
 
     def pull(self, problem: Problem, k: int) -> Generator[float, None, tuple[float, np.ndarray]]:
-        """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `bends`."""
-        image = laid(problem, np.zeros((problem.lines, problem.features + 1)))
+        """(The sum of the losses of group k, what their duals pull, (lines, d+1)); fills `curvatures`."""
+        pull = laid(problem, np.zeros((problem.lines, problem.features + 1)))
 
         def visit(part: HeldPart, sums: np.ndarray) -> float:
             here = slice(part.start, part.stop)
             given = part.labels, judge_of(problem.loss), k * problem.lines
             return float(
-                loops.products(problem).add_gradient(part.rows, *given, self.scores[here], self.bends[here], sums)
+                loops.products(problem).add_gradient(part.rows, *given, self.scores[here], self.curvatures[here], sums)
             )
 
-        losses = yield from self._visit(problem, visit, image)
-        return losses, self.coding.sums(laid(problem, image), problem.column)
+        losses = yield from self._visit(problem, visit, pull)
+        return losses, self.coding.sums(laid(problem, pull), problem.column)
 
-    def bend(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> Generator[float, None, np.ndarray]:
+    def product(self, problem: Problem, v: np.ndarray, scores: np.ndarray) -> Generator[float, None, np.ndarray]:
         """The product (lines, d+1) of v and the Hessian, with the ridge's; sets scores (m, lines) to those of v."""
         coded = self.coding.low.size > 0
-        bent = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
+        product = laid(problem, np.zeros_like(v) if coded else ridge(problem, v))
         laid_out = laid(problem, self.coding.weights(v, problem.column))
 
         def visit(part: HeldPart, sums: np.ndarray) -> None:
             here = slice(part.start, part.stop)
-            loops.products(problem).add_curved(part.rows, self.bends[here], laid_out, scores[here], sums)
+            loops.products(problem).add_curved(part.rows, self.curvatures[here], laid_out, scores[here], sums)
 
-        yield from self._visit(problem, visit, bent, VISIT)
-        bent = laid(problem, bent)
-        return ridge(problem, v) + self.coding.sums(bent, problem.column) if coded else bent
+        yield from self._visit(problem, visit, product, VISIT)
+        product = laid(problem, product)
+        return ridge(problem, v) + self.coding.sums(product, problem.column) if coded else product
 
     def add_factors(self, problem: Problem, stride: int, of_lines: np.ndarray, of_columns: np.ndarray) -> None:
         """Add the factors of a Kronecker product near the Hessian, from one row of `stride`; upper triangles."""
         lines, found = problem.lines, []
         for rows, _, start, stop in self.parts:
-            bends, own = self.bends[start:stop], np.zeros_like(of_lines)
-            loops.products(problem).add_factors(rows, bends, stride, own, of_columns)
-            found.append((own, float((bends[::stride, :lines] - bends[::stride, lines:] ** 2).sum())))
+            curvatures, own = self.curvatures[start:stop], np.zeros_like(of_lines)
+            loops.products(problem).add_factors(rows, curvatures, stride, own, of_columns)
+            found.append((own, float((curvatures[::stride, :lines] - curvatures[::stride, lines:] ** 2).sum())))
         total = sum(trace for _, trace in found)
         for own, trace in found:
             if trace > 0.0:

@@ -31,14 +31,14 @@ SOFT = K.where(lambda problem: not smooth(problem.loss))  # lines of a loss with
 class Curved(LookSums):
     """The sums of a read, with second derivatives of the working columns, and at first the diagonal of all.
 
-    sloped (K,): the number of rows with a slope; drift (K, d+1): as in compiled/look.py.
+    active (K,): the number of rows with a second derivative; drift (K, d+1): as in compiled/look.py.
     """
 
     H: Sum[f8] = of(K, W, W, shrinks=True)
     diagonal: Sum[f8] = of(K, W)
     crossed: Sum[f8] = of(GROUPS, COUPLED, COUPLED)
     drift: Sum[f8] = of(SOFT, W)
-    sloped: Sum[f8] = of(K)
+    active: Sum[f8] = of(K)
 
 
 class QuadraticModel:

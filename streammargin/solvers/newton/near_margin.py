@@ -26,11 +26,11 @@ from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.subproblem import Goal, Parts, Proximal, soft_step, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of
+from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import Count, K, Shared, W, f8, i8, new, of, state, u1
-from streammargin.solvers.softness import may_soften, next_softness
+from streammargin.solvers.softness import AFTER_SAMPLE, SAMPLED, may_soften, next_softness
 from streammargin.solvers.state import DONE, READ, STEPS, labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
@@ -39,7 +39,7 @@ NONE_NEAR, ALL_NEAR = -1.0, 2.0
 MEAN = 0.95  # of the share that fits: rows that are drawn on average, as their number varies
 FULL, EARLY = 0.98, 0.75  # share of the cache that is left filled when rows are dropped: late, and early in a pass
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
-LOSSY = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
+VIOLATING = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
 LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
 LEAST_SAMPLE = 5  # least rows of the first sample, in multiples of the columns
 # how far from the margin cached rows should reach: with less, a step a read takes fewer reads; FINE: for a smaller tol
@@ -49,8 +49,6 @@ STRETCHES = 16  # least number of parts of the file that the first sample is dra
 # cap, slope; its number after the read
 A_ROW = 8 + 2 + 8 + 4 + 7 * 8 + 8
 OF_ONE = 16  # and for each problem: its dual, and the same after the read
-SOFTNESS = 0.25  # relative to the caps, at the first read with nonzero weights, which are near the optimum
-FIRST_SOFTNESS = 2.0  # for the sample at w = 0: all rows have a positive slope
 FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
 WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
 
@@ -65,8 +63,8 @@ class Beside(NamedTuple):
 
 
 @state
-class NearState(LookedAt):
-    """w (K, d+1), and its sums `look`. known (m,): the rows whose duals (K, m) the next read starts from, in order.
+class NearState(CertifiedState):
+    """w (K, d+1), and `sums` at them. known (m,): the rows whose duals (K, m) the next read starts from, in order.
 
     softness (K,): of these rows; crisp (K,): of the others.
 
@@ -75,12 +73,13 @@ class NearState(LookedAt):
     are given. step: READ, then STEPS while the problem of the cached rows is to be solved, DONE; offset (d+1,): A^T a
     of all rows minus that of the cached ones.
 
-    lossy: rows with a loss in this read. all_lossy: they were few, as separable rows have them, so that all are cached,
-    however far from the margin. The dual of another one would stay at its cap, and drive w away at a large C.
+    violating: rows with a loss in this read. keeps_violating: they were few, as separable rows have them, so that all
+    are cached, however far from the margin. The dual of another one would stay at its cap, and drive w away at a large
+    C.
     """
 
-    softness: Shared[f8] = of(K, fill=SOFTNESS)
-    crisp: Shared[f8] = of(K, fill=SOFTNESS)
+    softness: Shared[f8] = of(K, fill=AFTER_SAMPLE)
+    crisp: Shared[f8] = of(K, fill=AFTER_SAMPLE)
     rows: RowCache
     known: Shared[i8] = of(0, grows=True)
     duals: Shared[f8] = of(K, 0, grows=True)
@@ -90,11 +89,11 @@ class NearState(LookedAt):
     step: Shared[u1] = of(K, fill=DONE)
     proximal: Proximal
     offset: Shared[f8] = of(W)
-    lossy: Count = 0
-    all_lossy: bool = False
+    violating: Count = 0
+    keeps_violating: bool = False
 
 
-class NearMargin(CertifiedByLook[NearState]):
+class NearMargin(CertifiedByRead[NearState]):
     """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"
@@ -142,7 +141,7 @@ class NearMargin(CertifiedByLook[NearState]):
         super().begin_pass(problem, state, active)
         if state.number > 1:
             self._forget(problem, state)
-        state.rows, state.held, state.lossy = RowCache(), 0, 0
+        state.rows, state.held, state.violating = RowCache(), 0, 0
         state.limit = NONE_NEAR if draws(problem, state.number) else ALL_NEAR
         state.step[:] = READ
 
@@ -159,8 +158,8 @@ class NearMargin(CertifiedByLook[NearState]):
 
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> None:
         numbers = np.arange(first, first + block.rows())
-        keys, duals = self._look(problem, state, active, block, first)
-        state.look.rows += numbers.size
+        keys, duals = self._add_sums(problem, state, active, block, first)
+        state.sums.rows += numbers.size
         wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
         each = nbytes(block) / numbers.size + row_beside(problem)
         if state.held + wanted.sum() * each > cache_bytes(problem):
@@ -178,7 +177,7 @@ class NearMargin(CertifiedByLook[NearState]):
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
 
-    def _look(
+    def _add_sums(
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m).
@@ -194,21 +193,21 @@ class NearMargin(CertifiedByLook[NearState]):
         def add(own: NearState, rows: Block, number: int) -> None:
             step = soft_step(problem, own.softness, duals, alpha=duals, crisp=own.crisp, base=first)
             here = rows, numbered_from(number), labels
-            own.look.add(problem.loss, here, active, own.w, step, margins=margins[None], keys=keys)
+            own.sums.add(problem.loss, here, active, own.w, step, margins=margins[None], keys=keys)
 
         leaves.over(problem, state, block, first, add)
-        lossy = (margins < 1.0).any(axis=0)
-        state.lossy += int(lossy.sum())
-        if state.all_lossy and few_lossy(problem, state.lossy):
-            keys[lossy] = 0.0
+        violating = (margins < 1.0).any(axis=0)
+        state.violating += int(violating.sum())
+        if state.keeps_violating and few_violate(problem, state.violating):
+            keys[violating] = 0.0
         return keys, duals
 
     @staticmethod
     def _centres(problem: Problem, state: NearState, first: int, rows: int) -> np.ndarray:
         """Where the duals (K, m) of rows step from: known ones, else the midpoints, or nan for a step that is crisp."""
         centres = np.zeros((problem.count, rows))
-        # what is not cached was looked at before, or is far from the margin
-        crisp = not smooth(problem.loss) and (state.all_lossy or state.number > 1 + (not problem.from_weights))
+        # what is not cached was visited before, or is far from the margin
+        crisp = not smooth(problem.loss) and (state.keeps_violating or state.number > 1 + (not problem.from_weights))
         part = math.nan if crisp else 1.0
         labels = labels_for(state.labels.cut(first, first + rows), problem.outputs)
         share = middle_share(problem.loss)
@@ -226,7 +225,7 @@ class NearMargin(CertifiedByLook[NearState]):
         """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
         share = capacity(problem) / problem.rows
         share *= 1.0 / state.drawn_from if draws(problem, state.number) else 1.0 - NEAR
-        return hashed(rows, problem.seed, state.number) < MEAN * share
+        return pseudorandom(rows, problem.seed, state.number) < MEAN * share
 
     def _drop(self, problem: Problem, state: NearState) -> None:
         """Lower the limit until the rows near the margin fit, with some reserve."""
@@ -244,7 +243,7 @@ class NearMargin(CertifiedByLook[NearState]):
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
-        filled = FULL * max(EARLY, state.look.rows / problem.rows)
+        filled = FULL * max(EARLY, state.sums.rows / problem.rows)
         free = filled * cache_bytes(problem) - float(each[drawn].sum())
         return store.threshold(keys[~drawn], each[~drawn], free)
 
@@ -267,10 +266,10 @@ class NearMargin(CertifiedByLook[NearState]):
 
     def _unproven(self, problem: Problem, state: NearState, active: np.ndarray) -> np.ndarray:
         """The problems whose weights this read, if it saw all rows, has not proven."""
-        if state.look.rows < problem.rows:
+        if state.sums.rows < problem.rows:
             return active[:0]
         self.prove(problem, state, active)
-        state.all_lossy = few_lossy(problem, state.lossy)
+        state.keeps_violating = few_violate(problem, state.violating)
         return active[gaps_of(best_figures(problem, state.best))[active] > problem.tol]
 
     def skip_remaining(self, problem: Problem, state: NearState) -> None:
@@ -307,19 +306,19 @@ class NearMargin(CertifiedByLook[NearState]):
     @staticmethod
     def _expect(problem: Problem, state: NearState) -> None:
         """Set the limit that the first read of all rows is expected to have, by the rows of the sample."""
-        every, found, lossy = np.arange(problem.count), [np.ones(1, np.float32)], 0
+        every, found, violating = np.arange(problem.count), [np.ones(1, np.float32)], 0
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
             labels = labels_for(RowLabels(kept.beside[2], kept.beside[3], np.empty(0)), problem.outputs)
-            look, margins = new(LookSums, problem), np.full((problem.count, keys.size), math.inf)
+            sums, margins = new(LookSums, problem), np.full((problem.count, keys.size), math.inf)
             rows, step = (kept.rows, numbered_from(0), labels), soft_step(problem, state.softness)
-            look.add(problem.loss, rows, every, state.w, step, margins=margins[None], keys=keys)
-            lossy += int((margins < 1.0).any(axis=0).sum())
+            sums.add(problem.loss, rows, every, state.w, step, margins=margins[None], keys=keys)
+            violating += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)
-        state.all_lossy = few_lossy(problem, lossy * problem.rows / max(1, state.rows.count))
+        state.keeps_violating = few_violate(problem, violating * problem.rows / max(1, state.rows.count))
         fit = NEAR * capacity(problem) / problem.rows
         state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else ALL_NEAR
-        if state.all_lossy:
+        if state.keeps_violating:
             state.crisp = np.minimum(state.softness, reach(state))
 
     def _begin(self, problem: Problem, state: NearState, k: int) -> None:
@@ -327,14 +326,14 @@ class NearMargin(CertifiedByLook[NearState]):
         proximal, w = state.proximal, state.w[k]
         proximal.made = 0
         if draws(problem, state.number):
-            proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
+            proximal.harder(0.0 if smooth(problem.loss) else SAMPLED, -math.inf)
             state.offset[:] = 0.0
             return
-        image = state.look.pull[k, 0]
+        pull = state.sums.pull[k, 0]
         state.crisp[k] = min(state.softness[k], reach(state))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
-        state.offset[:] = image
-        if may_soften(0.5 * float(np.square(w - image).sum()), float(state.look.weights[k, GAP])):
+        state.offset[:] = pull
+        if may_soften(0.5 * float(np.square(w - pull).sum()), float(state.sums.weights[k, GAP])):
             state.softness[k] = next_softness(float(state.softness[k]))
 
     def begin_certificate(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
@@ -342,12 +341,12 @@ class NearMargin(CertifiedByLook[NearState]):
 
     def certify_block(self, problem: Problem, state: NearState, block: Block, first: int) -> None:
         rows, every = (block, numbered_from(first), labels_of(problem, state)), np.arange(problem.count)
-        state.look.rows += block.rows()
-        state.look.add(problem.loss, rows, every, state.w, soft_step(problem, state.softness))
+        state.sums.rows += block.rows()
+        state.sums.add(problem.loss, rows, every, state.w, soft_step(problem, state.softness))
 
     def end_certificate(self, problem: Problem, state: NearState) -> tuple[list[Figures], np.ndarray]:
         self.prove(problem, state, np.arange(problem.count))
-        return best_figures(problem, state.best), state.look.wrong.copy()
+        return best_figures(problem, state.best), state.sums.wrong.copy()
 
 
 def some_blocks(problem: Problem, blocks: int, rows: float) -> np.ndarray:
@@ -404,9 +403,9 @@ def enough_rows_fit(problem: Problem) -> bool:
     return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
 
 
-def few_lossy(problem: Problem, lossy: float) -> bool:
+def few_violate(problem: Problem, violating: float) -> bool:
     """Whether all of so many rows with a loss fit into the cache, beside others near the margin."""
-    return lossy <= LOSSY * capacity(problem)
+    return violating <= VIOLATING * capacity(problem)
 
 
 def reach(state: NearState) -> float:
@@ -419,10 +418,10 @@ def reaches_far(problem: Problem, state: NearState) -> bool:
 
     If all rows with a loss fit, others have duals 0, and any reach is enough.
     """
-    return state.all_lossy or reach(state) >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
+    return state.keeps_violating or reach(state) >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
 
 
-def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:
+def pseudorandom(rows: np.ndarray, seed: int, number: int) -> np.ndarray:
     """A pseudorandom number in [0, 1) for each row and pass (splitmix64)."""
     x = rows.astype(np.uint64) + np.uint64((seed * 1_000_003 + number) * 0x9E3779B97F4A7C15 % (1 << 64))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

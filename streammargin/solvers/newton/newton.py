@@ -33,11 +33,12 @@ from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.prox_newton import ProximalNewton, ProxNewton
 from streammargin.solvers.newton.sampled import Sampled
-from streammargin.solvers.newton.steps import SOFTNESS, STEP, Steps, StepsState, work_of_step
+from streammargin.solvers.newton.steps import STEP, Steps, StepsState, work_of_step
 from streammargin.solvers.newton.task_interior import Interior, InteriorPoints
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
+from streammargin.solvers.softness import AT_WEIGHTS
 
 FIRST = 6  # passes of coordinate ascent before its end is predicted, for COLUMNS columns, without a sample
 COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first, but for smooth losses
@@ -344,7 +345,7 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         largest, cap = float(after.alpha[k].max(initial=0.0)), problem.outputs.largest_cap(k)
-        after.softness[k] = SOFTNESS * (cap / largest if largest > 0.0 else 1.0)
+        after.softness[k] = AT_WEIGHTS * (cap / largest if largest > 0.0 else 1.0)
 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
@@ -360,11 +361,11 @@ def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: 
     For smooth losses a fall of the objective is progress too. With separable rows at a large C no bound improves until
     the weights are near the optimum.
     """
-    apart = best.primal - best.dual
+    gap = best.primal - best.dual
     stall.passes += 1
     for k in active:
-        if apart[k] < PROGRESS * stall.marks[k]:
-            stall.marks[k], stall.passes = apart[k], 0
+        if gap[k] < PROGRESS * stall.marks[k]:
+            stall.marks[k], stall.passes = gap[k], 0
         if smooth(problem.loss) and best.primal[k] < (1.0 - DOWNHILL * problem.tol) * stall.lowest[k]:
             stall.lowest[k], stall.passes = best.primal[k], 0
     return stall.passes

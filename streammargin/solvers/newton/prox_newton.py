@@ -10,6 +10,7 @@ path of minima.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -31,25 +32,23 @@ from streammargin.solvers.newton.best_bound import Bound
 from streammargin.solvers.newton.model import Curved, QuadraticModel, by_blocks, plain
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
-from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.objectives.base import Objective
+from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import GROUPS, K, Kept, Shared, W, b1, clear, f8, i8, new, of, state
-from streammargin.solvers.softness import AIM, LEAST_FALL, may_soften, next_fall, share_of_softness
+from streammargin.solvers.softness import AIM, AT_WEIGHTS, LEAST_FALL, WIDE, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
-SOFTNESS = 0.5  # the first 1 / sigma at given weights, relative to the caps
-WIDE = 4.0  # the same at w = 0: all rows have a positive slope
-WIDER = 8.0  # times the softness after a step that was too long, as no row had a slope
+WIDER = 8.0  # times the softness after a step that was too long, as no row was active
 OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
 SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
 NEARBY = 1e-3  # share of a step over which the slope of R is measured
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
-ENOUGH = 2  # rows with a slope for each weight, if the softness falls far from the minimum; 1 under the ridge alone
+ENOUGH = 2  # active rows for each weight, if the softness falls far from the minimum; 1 under the ridge alone
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
-ROUNDING = 1e-13  # of the objective, relative
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
 
 
@@ -58,45 +57,45 @@ ONE = np.zeros(1, np.int64)
 
 @state
 class LastStep:
-    """The last step: from `start` by `newton`, and `further` along the path of minima (K, d+1).
+    """The last step: from `start` by `newton_step`, and `path_step` along the path of minima (K, d+1).
 
-    descent: minus the slope at its start, inf: not known; active: rows with a slope there; left: the share of the
-    softness that it left; fall: the least share that the next one may leave. damping: added to the Hessian, relative to
-    scale (K, d+1), its diagonal at the first read.
+    descent: minus the slope at its start, inf: not known; active: rows with a second derivative there.
+    softness_left: the share of the softness that it left; least_left: the least share that the next one may leave.
+    damping: added to the Hessian, relative to scale (K, d+1), its diagonal at the first read.
     """
 
     start: Kept[f8]
-    newton: Kept[f8]
-    further: Kept[f8]
+    newton_step: Kept[f8]
+    path_step: Kept[f8]
     scale: Kept[f8]
     descent: Kept[f8] = of(GROUPS, fill=math.inf)
     active: Kept[f8] = of(GROUPS)
-    left: Kept[f8] = of(GROUPS, fill=1.0)
-    fall: Kept[f8] = of(GROUPS, fill=LEAST_FALL)
+    softness_left: Kept[f8] = of(GROUPS, fill=1.0)
+    least_left: Kept[f8] = of(GROUPS, fill=LEAST_FALL)
     damping: Kept[f8] = of(GROUPS, fill=DAMPING)
 
 
 @state
-class ProxNewton(LookedAt):
-    """due: groups to step after this read; apart: its objective minus its bound; image (K, d+1): A^T alpha,
+class ProxNewton(CertifiedState):
+    """due: groups to step after this read; gap: its objective minus its bound; theta (K, d+1): A^T alpha,
     scaled to be feasible for a free constant; columns (K, m): of H in this read. begun: whether there was a whole read,
     or none with all rows curved is needed.
     """
 
-    look: Curved
+    sums: Curved
     softness: Shared[f8] = of(GROUPS)
     step: LastStep
     bound: Bound
-    image: Shared[f8] = of(K, W)
+    theta: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
     columns: Shared[i8] = of(K, W, shrinks=True)
     due: Shared[b1] = of(GROUPS)
-    apart: Kept[f8] = of(GROUPS)
+    gap: Kept[f8] = of(GROUPS)
     begun: bool = False
     ended: bool = False
 
 
-class ProximalNewton(CertifiedByLook[ProxNewton]):
+class ProximalNewton(CertifiedByRead[ProxNewton]):
     """Newton steps on F, the objective with softened losses, for centres c:
 
         F(w) = R(w) + sum_i M_i(w);
@@ -151,14 +150,14 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     def _choose_columns(problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Those of the next read, from the sums of this one."""
         if curved_columns.restricts(problem):
-            pull = state.look.pull.sum(axis=1)
+            pull = state.sums.pull.sum(axis=1)
             state.columns = curved_columns.following(problem, active, state.w, pull)
 
     @staticmethod
     def _soften_anew(problem: Problem, state: ProxNewton) -> None:
         """Begin at weights that are not 0."""
-        state.softness[:] = 0.0 if smooth(problem.loss) else SOFTNESS
-        state.step.left[:], state.step.descent[:], state.step.further[:] = 1.0, math.inf, 0.0
+        state.softness[:] = 0.0 if smooth(problem.loss) else AT_WEIGHTS
+        state.step.softness_left[:], state.step.descent[:], state.step.path_step[:] = 1.0, math.inf, 0.0
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.path else 0
@@ -168,12 +167,12 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def _begin_prologue(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         self._fit_columns(problem, state)
-        clear(state.look)
+        clear(state.sums)
 
     def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         self._choose_columns(problem, state, np.arange(problem.groups))
-        found = [bounds_of_group(problem, k, state.w, state.look).theta for k in range(problem.groups)]
-        return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
+        found = [bounds_of_group(problem, k, state.w, state.sums).theta for k in range(problem.groups)]
+        return min(problem.objective.penalty.zero_factor(problem.objective.penalised(theta)) for theta in found)
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
         state.step.scale *= factor
@@ -190,8 +189,8 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     @staticmethod
     def _fit_columns(problem: Problem, state: ProxNewton) -> None:
         m = state.columns.shape[1]
-        if state.look.H.shape[1] != m:
-            state.look.H = np.zeros((problem.count, m, m))
+        if state.sums.H.shape[1] != m:
+            state.sums.H = np.zeros((problem.count, m, m))
 
     @staticmethod
     def _first_constants(problem: Problem, state: ProxNewton) -> None:
@@ -203,39 +202,39 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
 
     def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
         m = state.columns.shape[1]
-        cost = problem.count * (store.LOOK + self._apart(problem, state) * m * m / (2 * state.w.shape[1]))
+        cost = problem.count * (store.LOOK + self._joined(problem, state) * m * m / (2 * state.w.shape[1]))
         return super().visit(problem, state, active)._replace(square=m == state.w.shape[1], cost=cost)
 
     @staticmethod
-    def _apart(problem: Problem, state: ProxNewton) -> int:
+    def _joined(problem: Problem, state: ProxNewton) -> int:
         """Lines with second derivatives across."""
-        return problem.lines if state.look.crossed.size else 1
+        return problem.lines if state.sums.crossed.size else 1
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows; in the first read with the best duals, and all rows curved."""
-        state.look.rows += block.rows()
-        # counts all rows, though only those with a slope enter the Hessian
+        state.sums.rows += block.rows()
+        # counts all rows, though only active ones enter the Hessian
         part = state.columns.shape[1] / state.w.shape[1]
         each = matrix_work(0, block.rows(), part * problem.values / problem.rows)
         outputs, labels, lines = problem.outputs, labels_of(problem, state), problem.lines_of(active)
         if not outputs.tasks:
-            state.multiplications += self._apart(problem, state) * lines.size * each
-            self._look(problem, state, labels, lines, slice(0, problem.count), block, numbered_from(first))
+            state.multiplications += self._joined(problem, state) * lines.size * each
+            self._add_sums(problem, state, labels, lines, slice(0, problem.count), block, numbered_from(first))
             return
         state.multiplications += lines.size / outputs.tasks * each
         here = labels_for(state.labels.of(slice(first, first + block.rows())), outputs)
         for task, rows, at in by_task(block, outputs.tasks_of(here.classes_of(0))):
             numbers = numbered_from(first + at.start) if isinstance(at, slice) else RowNumbers(first, first + at)
             for line in lines[lines % outputs.tasks == task].tolist():
-                self._look(problem, state, line_of(labels, line), ONE, slice(line, line + 1), rows, numbers)
+                self._add_sums(problem, state, line_of(labels, line), ONE, slice(line, line + 1), rows, numbers)
 
     @staticmethod
-    def _look(
+    def _add_sums(
         problem: Problem, state: ProxNewton, labels: Labels, lines: np.ndarray, at: slice, block: Block,
         numbers: RowNumbers,
     ) -> None:  # fmt: skip
-        """Look at rows for the lines of `at`, of which these are active; labels: in the lines of `at`."""
-        softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.look
+        """Add the sums of rows for the lines of `at`, of which these are active; labels: in the lines of `at`."""
+        softness, steepest, read = problem.by_line(state.softness)[at], 0.0, state.sums
         none, centres = np.zeros(softness.size), np.zeros((softness.size, 0))
         if not state.begun:
             if all_curved(problem):
@@ -244,7 +243,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         step = kernel.Prox(centres, centres, none, softness, steepest=steepest, midway=middle_share(problem.loss))
         diagonal = kernel.NONE[:0] if state.begun else read.diagonal[at]
         H = kernel.Curvature(
-            read.H[at], read.crossed, state.columns[at], diagonal, drift=read.drift[at], active=read.sloped[at]
+            read.H[at], read.crossed, state.columns[at], diagonal, drift=read.drift[at], active=read.active[at]
         )
 
         def add(some: np.ndarray) -> None:
@@ -260,7 +259,7 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:
-        if state.look.rows < problem.rows:  # interrupted: it proves nothing
+        if state.sums.rows < problem.rows:  # interrupted: it proves nothing
             return self.report(problem, state)
         if not state.ended:
             state.ended = True
@@ -277,8 +276,8 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
         """Compute what the pass proves, and which problems make a step."""
         for k, proof in self.prove(problem, state, active).items():
-            problem.of_group(state.image, k)[:] = proof.theta
-            state.apart[k] = proof.apart
+            problem.of_group(state.theta, k)[:] = proof.theta
+            state.gap[k] = proof.apart
             if not state.begun:
                 self._first_scale(problem, state, k)
             self._find_zeros(problem, state, k, proof)
@@ -292,9 +291,9 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:
         """Set the scale from the first read: the Hessian's diagonal, with all rows curved if the loss has kinks."""
-        H, scale, image = (problem.view(each, k) for each in (state.look.H, state.step.scale, state.image))
-        scale[:] = problem.view(state.look.diagonal, k)
-        if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale > 0.0)[image != 0.0].all()):
+        H, scale, theta = (problem.view(each, k) for each in (state.sums.H, state.step.scale, state.theta))
+        scale[:] = problem.view(state.sums.diagonal, k)
+        if not (np.isfinite(theta).all() and np.isfinite(H).all() and (scale > 0.0)[theta != 0.0].all()):
             raise DataError(TOO_FAR)
 
     @staticmethod
@@ -311,92 +310,126 @@ class ProximalNewton(CertifiedByLook[ProxNewton]):
     def _step(self, problem: Problem, state: ProxNewton, k: int) -> None:
         """Set the weights of the next read: where a step from here leads, or one from where the last step began.
 
-        The last step is made again with a larger share of the softness if it followed the path of minima too far. It is
-        shortened, with all of the softness, if the slope at its end is too steep.
+        The last step is shortened, with all of the softness, if the slope at its end is too steep.
         """
         step, objective, from_zero = state.step, problem.objective, not (state.begun or problem.from_weights)
-        w, start, newton, further = (
-            problem.of_group(each, k) for each in (state.w, step.start, step.newton, step.further)
-        )
-        down = problem.of_group(state.image if from_zero else state.look.pull.sum(axis=1), k)
+        w, start, newton, path_step = self._vectors(problem, state, k)
+        down = problem.of_group(state.theta if from_zero else state.sums.pull.sum(axis=1), k)
         damping = float(step.damping[k] * problem.of_group(step.scale, k).max())
-        model = QuadraticModel(problem, state.look, k, problem.view(state.columns, k)[0], damping)
-        risen = rise(objective, w, -newton)
+        model = QuadraticModel(problem, state.sums, k, problem.view(state.columns, k)[0], damping)
+        risen = slope_of_penalty(objective, w, -newton)
         slope = -risen - float(np.vdot(down, newton))
-        if not further.any() and slope > OVERSHOT * step.descent[k] + ROUNDING * float(abs(state.best.primal[k])):
-            bend = float(np.vdot(newton, model.times(newton))) - risen - rise(objective, start, newton)
-            self._shorten(state, k, newton, slope, bend)
+        if not path_step.any() and slope > OVERSHOT * step.descent[k] + OF_OBJECTIVE * float(abs(state.best.primal[k])):
+            curvature = float(np.vdot(newton, model.times(newton))) - risen - slope_of_penalty(objective, start, newton)
+            self._shorten(state, k, newton, slope, curvature)
         else:
             self._go_on(problem, state, k, model, down)
-        w[:] = objective.inside(start + newton + further)
+        w[:] = objective.inside(start + newton + path_step)
         state.multiplications += model.work
 
-    def _go_on(self, problem: Problem, state: ProxNewton, k: int, model: QuadraticModel, down: np.ndarray) -> None:
-        """Make the last step again, or one from here.
+    @staticmethod
+    def _vectors(problem: Problem, state: ProxNewton, k: int) -> Iterator[np.ndarray]:
+        """The weights of a group, where its last step began, and the two parts of that step."""
+        step = state.step
+        return (problem.of_group(each, k) for each in (state.w, step.start, step.newton_step, step.path_step))
 
-        On the path of minima the margins of rows with a slope stay in proportion to the softness, so that their duals
-        hardly change. What it adds to a step is in proportion to the share of the softness that goes.
-        """
-        step, read, R = state.step, state.look, problem.objective.regulariser
-        w, start, newton, further = (
-            problem.of_group(each, k) for each in (state.w, step.start, step.newton, step.further)
-        )
+    def _go_on(self, problem: Problem, state: ProxNewton, k: int, model: QuadraticModel, down: np.ndarray) -> None:
+        """Make the last step again, or one from here: by Newton, and then along the path of minima."""
+        step = state.step
+        w, start, newton, path_step = self._vectors(problem, state, k)
         p = model.step(-down, w)
-        bent = model.times(p)
-        bend, fall = float(np.vdot(p, bent)), R(problem.objective.inside(w + p)) - R(w) - float(np.vdot(down, p))
-        gap = float(problem.view(read.weights, k)[:, kernel.GAP].sum())
-        goal, active = problem.tol * float(abs(state.best.primal[k])), float(problem.view(read.sloped, k).sum())
-        # how far the Newton step changes the margins of rows with a slope, relative to the width of the softened part;
-        # under a loss of all scores rows may have slopes and no gap
-        spread = EVEN * (max(gap, AIM * goal) if coupled(problem.loss) else gap)
-        moved = math.sqrt(max(0.0, bend) / spread) if spread > 0.0 else math.inf
-        if moved > 1.0 and further.any():
-            before = float(step.left[k])
-            self._leave(state, k, math.sqrt(before))
-            further *= (1.0 - step.left[k]) / (1.0 - before)
-            step.fall[k] = max(step.fall[k], min(step.left[k], STAYS))
+        product = model.times(p)
+        curvature = float(np.vdot(p, product))
+        moved = self._moved(problem, state, k, curvature)
+        if moved > 1.0 and path_step.any():
+            self._follow_less(state, k, path_step)
             return
-        steep = float(np.vdot(down, p)) - rise(problem.objective, w, p)
         # of an upper bound there is no descent to check
-        step.descent[k] = steep if state.begun or not all_curved(problem) else math.inf
-        step.active[k] = active
+        checked = state.begun or not all_curved(problem)
+        slope = float(np.vdot(down, p)) - slope_of_penalty(problem.objective, w, p)
+        step.descent[k] = slope if checked else math.inf
+        step.active[k] = float(problem.view(state.sums.active, k).sum())
         step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
-        start[:], newton[:], further[:], step.left[k] = w, p, 0.0, 1.0
-        share = max(moved, share_of_softness(gap, goal, float(step.fall[k])))
+        R = problem.objective.regulariser
+        fall = R(problem.objective.inside(w + p)) - R(w) - float(np.vdot(down, p))
+        start[:], newton[:], path_step[:], step.softness_left[k] = w, p, 0.0, 1.0
+        near = self._soften(problem, state, k, moved, -(fall + 0.5 * curvature), np.count_nonzero(w + p))
+        astray = step.least_left[k] >= STAYS and not plain(problem)  # the path led nowhere, as a vertex has it
+        step.least_left[k] = next_fall(float(step.least_left[k]))
+        if near and step.softness_left[k] < 1.0:
+            if astray:
+                step.descent[k] = math.inf  # the next slope says nothing of this step
+            else:
+                self._follow_path(problem, state, k, model, product - down)
+
+    @staticmethod
+    def _gap_and_goal(problem: Problem, state: ProxNewton, k: int) -> tuple[float, float]:
+        """(What the softening costs a group, the gap that it is to reach)."""
+        gap = float(problem.view(state.sums.weights, k)[:, kernel.GAP].sum())
+        return gap, problem.tol * float(abs(state.best.primal[k]))
+
+    def _moved(self, problem: Problem, state: ProxNewton, k: int, curvature: float) -> float:
+        """How far a step of this curvature changes the margins of active rows, in widths of the softened part."""
+        gap, goal = self._gap_and_goal(problem, state, k)
+        # under a loss of all scores rows may be active and have no gap
+        spread = EVEN * (max(gap, AIM * goal) if coupled(problem.loss) else gap)
+        return math.sqrt(max(0.0, curvature) / spread) if spread > 0.0 else math.inf
+
+    def _soften(self, problem: Problem, state: ProxNewton, k: int, moved: float, decrease: float, nonzero: int) -> bool:
+        """Choose the softness at the end of a step; returns whether it begins near the minimum for its softness.
+
+        decrease: of the model; nonzero: weights at the end.
+        """
+        gap, goal = self._gap_and_goal(problem, state, k)
+        share = max(moved, share_of_softness(gap, goal, float(state.step.least_left[k])))
         # with few rows for each weight the quadratic model is accurate only nearby
-        enough = share * active >= (1 if plain(problem) else ENOUGH) * np.count_nonzero(w + p)
-        near = may_soften(-(fall + 0.5 * bend), gap) and (enough or plain(problem))
-        near |= may_soften(float(state.apart[k]) - gap, gap)
+        enough = share * float(state.step.active[k]) >= (1 if plain(problem) else ENOUGH) * nonzero
+        near = may_soften(decrease, gap) and (enough or plain(problem))
+        near |= may_soften(float(state.gap[k]) - gap, gap)
         self._leave(state, k, share if near or enough else 1.0)
-        astray = step.fall[k] >= STAYS and not plain(problem)  # the path led nowhere, as a vertex has it
-        step.fall[k] = next_fall(float(step.fall[k]))
-        left = float(step.left[k])
-        if near and left < 1.0 and astray:
-            step.descent[k] = math.inf  # the next slope says nothing of this step
-        elif near and left < 1.0:
-            turned = bent - down + (1.0 - 1.0 / left) * problem.of_group(read.drift, k)
-            model.H *= 1.0 / left
-            further[:] = model.step(turned, w + p)
+        return near
+
+    @staticmethod
+    def _follow_path(problem: Problem, state: ProxNewton, k: int, model: QuadraticModel, slope: np.ndarray) -> None:
+        """Add to a Newton step what the minimum moves as the softness falls; slope: of the model at its end.
+
+        On the path of minima the margins of active rows stay in proportion to the softness, so that their duals hardly
+        change. What it adds to a step is in proportion to the share of the softness that goes.
+        """
+        step, left = state.step, float(state.step.softness_left[k])
+        start, newton, path_step = (
+            problem.of_group(each, k) for each in (step.start, step.newton_step, step.path_step)
+        )
+        turned = slope + (1.0 - 1.0 / left) * problem.of_group(state.sums.drift, k)
+        model.H *= 1.0 / left
+        path_step[:] = model.step(turned, start + newton)
+
+    def _follow_less(self, state: ProxNewton, k: int, path_step: np.ndarray) -> None:
+        """Make the last step again with a larger share of the softness, as it followed the path of minima too far."""
+        step, before = state.step, float(state.step.softness_left[k])
+        self._leave(state, k, math.sqrt(before))
+        path_step *= (1.0 - step.softness_left[k]) / (1.0 - before)
+        step.least_left[k] = max(step.least_left[k], min(step.softness_left[k], STAYS))
 
     @staticmethod
     def _leave(state: ProxNewton, k: int, share: float) -> None:
         """Set the softness to a share of that where the step begins."""
         share = share if share <= STAYS else 1.0
-        state.softness[k] *= share / state.step.left[k]
-        state.step.left[k] = share
+        state.softness[k] *= share / state.step.softness_left[k]
+        state.step.softness_left[k] = share
 
-    def _shorten(self, state: ProxNewton, k: int, newton: np.ndarray, slope: float, bend: float) -> None:
-        """Take back a part of the last step; all of it, with a larger softness, if no row had a slope there."""
+    def _shorten(self, state: ProxNewton, k: int, newton: np.ndarray, slope: float, curvature: float) -> None:
+        """Take back a part of the last step; all of it, with a larger softness, if no row was active there."""
         step, share = state.step, 0.0
         self._leave(state, k, 1.0)
         if step.active[k] == 0 and state.softness[k] > 0.0:
             state.softness[k] *= WIDER
         else:
-            share = share_left(float(step.descent[k]), slope, bend)
+            share = share_left(float(step.descent[k]), slope, curvature)
         newton *= share
         step.descent[k] *= share
         step.damping[k] *= 4.0
-        step.fall[k] **= 0.5
+        step.least_left[k] **= 0.5
 
 
 def all_curved(problem: Problem) -> bool:
@@ -404,20 +437,20 @@ def all_curved(problem: Problem) -> bool:
     return not (coupled(problem.loss) and smooth(problem.loss))
 
 
-def rise(objective: Objective, w: np.ndarray, p: np.ndarray) -> float:
+def slope_of_penalty(objective: Objective, w: np.ndarray, p: np.ndarray) -> float:
     """The slope of R at w along p."""
     return (objective.regulariser(objective.inside(w + NEARBY * p)) - objective.regulariser(w)) / NEARBY
 
 
-def share_left(descent: float, slope: float, bend: float) -> float:
+def share_left(descent: float, slope: float, curvature: float) -> float:
     """The share of a step to keep: where the cubic through the slopes -descent and slope at its ends is 0.
 
-    Its derivatives there are descent, as a Newton step has it, and bend.
+    Its derivatives there are descent, as a Newton step has it, and curvature.
     """
     low, high = 0.0, 1.0
     for _ in range(40):
         t = 0.5 * (low + high)
         s = 1.0 - t
-        value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * bend)
+        value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * curvature)
         low, high = (t, high) if value < 0.0 else (low, t)
     return min(max(low, SHORTEST), LONGEST)

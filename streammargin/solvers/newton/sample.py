@@ -14,12 +14,12 @@ from streammargin.solvers import leaves
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.softness import SAMPLED
 from streammargin.solvers.state import labels_for, line_of
 
 PART = 16  # one row of 16 is in the sample
 LEAST = 16  # least rows of a sample, in multiples of the columns
 SMALL = 5_000  # with at most this many values the sample is all rows
-SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a positive slope
 GAP = 2e-2  # relative gap to which the sample is solved; it differs more from all rows
 A_ROW = 72  # bytes per sampled row besides its values
 LARGEST = 2  # assumed bytes of a sample, relative to as many rows of mean length
@@ -73,7 +73,7 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
     rows = drawn.rows.rows()
     if not proximal.is_under_way(rows):
         proximal.centres = np.zeros(rows)
-        proximal.harder(0.0 if smooth(problem.loss) else SOFTNESS, -math.inf)
+        proximal.harder(0.0 if smooth(problem.loss) else SAMPLED, -math.inf)
     goal = Goal(share=0.5 * problem.tol if rows == problem.rows else GAP)
     return solve(problem, leaves.parts(problem, drawn.rows), labels, proximal, w, np.zeros_like(w), goal)
 

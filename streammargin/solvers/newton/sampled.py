@@ -6,7 +6,7 @@ are kept (priority sampling: Duffield, Lund and Thorup 2007). So as many rows st
 not depend on the blocks. A row counts 1 / probability times. Where the range of each column is known, rows are kept in
 bytes: four times as many as in float32.
 
-Each read looks at all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find
+Each read visits all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find
 that step on the sample, in memory, as they do on all rows (truncated.py). What the sample's gradient lacks is added.
 """
 
@@ -27,10 +27,11 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton.held import Held, HeldPart, ridge
-from streammargin.solvers.newton.near_margin import hashed
+from streammargin.solvers.newton.near_margin import pseudorandom
 from streammargin.solvers.newton.prox_newton import share_left
 from streammargin.solvers.newton.truncated import ByProducts, Newton, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state
 from streammargin.solvers.state import labels_for
 
@@ -43,7 +44,6 @@ FULL = 1.05  # times the room for the sample: then rows are dropped
 MOST_BUFFERS, SHARE = 128 << 20, 6  # bytes for blocks: one of SHARE, in these bounds
 A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
 CHUNK = 1024  # rows whose second derivatives are found at a time
-ROUNDING = 1e-13  # of an objective: a rise that is not one
 COLUMNS = D.where(lambda problem: not problem.sparse)
 
 
@@ -84,19 +84,19 @@ class DrawnSample:
 
 @state
 class SampledState(ByProducts):
-    """scores, bends, along: of the rows drawn, as one after the other, at the weights of the step and along it.
+    """scores, curvatures, along: of the rows drawn, as one after the other, at the weights of the step and along it.
 
-    begun (K, d+1): where the last step began. There height (groups,) is the objective, and descent (groups,) minus its
+    begun (K, d+1): where the last step began. There `objective` (groups,) was reached, and descent (groups,) minus its
     derivative along the step. ended: the sums of the read were used.
     """
 
     newton: OnSample
     drawn: DrawnSample
     scores: Shared[f8] = of(0, grows=True)
-    bends: Shared[f8] = of(0, grows=True)
+    curvatures: Shared[f8] = of(0, grows=True)
     along: Shared[f8] = of(0, grows=True)
     begun: Shared[f8]
-    height: Shared[f8] = of(GROUPS, fill=math.inf)
+    objective: Shared[f8] = of(GROUPS, fill=math.inf)
     descent: Shared[f8] = of(GROUPS)
     ended: bool = False
 
@@ -190,7 +190,7 @@ class Sampled(Truncated[SampledState]):
                 return False
         size, full = state.scores.size, state.drawn.rows.count * problem.lines
         whole = size == full or (size == 0 and not state.newton.begun)
-        return whole and [state.bends.size, state.along.size] == [2 * size, size]
+        return whole and [state.curvatures.size, state.along.size] == [2 * size, size]
 
     def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
@@ -204,7 +204,7 @@ class Sampled(Truncated[SampledState]):
     def _end(state: SampledState) -> None:
         """No step is under way."""
         state.newton.begun, state.steps = False, None
-        state.scores, state.bends, state.along = np.zeros(0), np.zeros(0), np.zeros(0)
+        state.scores, state.curvatures, state.along = np.zeros(0), np.zeros(0), np.zeros(0)
 
     def run_block(self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int) -> None:
         drawn, rows = state.drawn, block.rows()
@@ -219,7 +219,7 @@ class Sampled(Truncated[SampledState]):
             np.maximum(drawn.high, X.max(axis=0), out=drawn.high)
         keys = np.full(rows, math.inf)
         np.divide(
-            hashed(np.arange(first, first + rows), problem.seed, state.number), chances, keys, where=chances > 0.0
+            pseudorandom(np.arange(first, first + rows), problem.seed, state.number), chances, keys, where=chances > 0.0
         )
         here = np.flatnonzero(keys < drawn.limit)
         if here.size:
@@ -235,14 +235,14 @@ class Sampled(Truncated[SampledState]):
     def _chances(
         self, problem: Problem, state: SampledState, active: np.ndarray, block: Block, first: int, known: RowLabels
     ) -> np.ndarray:
-        """Look at these rows; returns what each adds to the Hessians of the groups, as traces."""
+        """Add the sums of these rows; returns what each adds to the Hessians of the groups, as traces."""
         rows, lines = block.rows(), problem.lines
         labels, margins = labels_for(known, problem.outputs), np.zeros((1, problem.count, rows))
 
-        def look(own: SampledState, leaf: Block, number: int) -> None:
-            self.look(problem, own, labels, active, leaf, numbered_from(number - first), margins)
+        def add(own: SampledState, leaf: Block, number: int) -> None:
+            self.add_sums(problem, own, labels, active, leaf, numbered_from(number - first), margins)
 
-        leaves.over(problem, state, block, first, look, sums=("look",))
+        leaves.over(problem, state, block, first, add, sums=("sums",))
         traces = np.zeros(rows)
         for start in range(0, rows, CHUNK):
             stop = min(start + CHUNK, rows)
@@ -251,9 +251,9 @@ class Sampled(Truncated[SampledState]):
                 own = np.arange(k * lines, (k + 1) * lines)
                 signs = np.stack([some.signs_of(line) for line in own], axis=1)
                 scores = np.multiply(signs, margins[0, own, start:stop].T, order="C")
-                bends = np.empty((stop - start, 2 * lines))
-                kernel.find_bends(some, judge_of(problem.loss), k * lines, scores, bends)
-                traces[start:stop] += (bends[:, :lines] - bends[:, lines:] ** 2).sum(axis=1)
+                curvatures = np.empty((stop - start, 2 * lines))
+                kernel.find_bends(some, judge_of(problem.loss), k * lines, scores, curvatures)
+                traces[start:stop] += (curvatures[:, :lines] - curvatures[:, lines:] ** 2).sum(axis=1)
         return traces * (_squares(block) + problem.column**2)
 
     def _drop(self, problem: Problem, state: SampledState) -> None:
@@ -272,7 +272,7 @@ class Sampled(Truncated[SampledState]):
         if not state.ended:
             state.ended = True
             self._drop(problem, state)
-            if state.look.rows == problem.rows:
+            if state.sums.rows == problem.rows:
                 self._judge(problem, state, active)
             state.due &= state.drawn.rows.count > 0
         if state.due.any():
@@ -296,24 +296,24 @@ class Sampled(Truncated[SampledState]):
         drawn.mean, drawn.known = drawn.total / problem.present, not problem.sparse
         gaps = self.report(problem, state).estimate
         for k in active[gaps[active] > problem.tol].tolist():
-            w, begun, height = problem.view(state.w, k), problem.view(state.begun, k), proofs[k].weights.primal
-            if height - state.height[k] > ROUNDING * abs(height):
+            w, begun, objective = problem.view(state.w, k), problem.view(state.begun, k), proofs[k].weights.primal
+            if objective - state.objective[k] > OF_OBJECTIVE * abs(objective):
                 step = w - begun
                 slope = float(np.vdot(self._gradient(problem, state, k), step))
                 left = share_left(float(state.descent[k]), slope, float(np.vdot(step, step)))
                 state.descent[k] *= left
                 w[:] = begun + left * step
                 continue
-            state.height[k], state.due[k], begun[:] = height, True, w
+            state.objective[k], state.due[k], begun[:] = objective, True, w
 
     @staticmethod
     def _gradient(problem: Problem, state: SampledState, k: int) -> np.ndarray:
         """The gradient (lines, d+1) of the objective at the weights of this read."""
-        pull = problem.view(state.look.pull, k).sum(axis=1)
+        pull = problem.view(state.sums.pull, k).sum(axis=1)
         return ridge(problem, problem.view(state.w, k)) - pull
 
-    def rest(self, problem: Problem, state: SampledState, image: np.ndarray) -> np.ndarray:
-        return self._gradient(problem, state, state.newton.group) + image
+    def rest(self, problem: Problem, state: SampledState, pull: np.ndarray) -> np.ndarray:
+        return self._gradient(problem, state, state.newton.group) + pull
 
     def ends(self, problem: Problem, state: SampledState) -> bool:
         return True
@@ -324,7 +324,7 @@ class Sampled(Truncated[SampledState]):
         drawn, lines, at = state.drawn, problem.lines, 0
         size, parts = drawn.rows.count * lines, list[HeldPart]()
         if state.scores.size != size:
-            state.scores, state.bends, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
+            state.scores, state.curvatures, state.along = np.zeros(size), np.zeros(2 * size), np.zeros(size)
         pieces = [drawn.rows.pieces[name] for name in sorted(drawn.rows.pieces)]
         chances, codes, weights = (np.concatenate([kept.beside[n] for kept in pieces]) for n in (1, 2, 3))
         known = RowLabels(codes, weights / np.minimum(1.0, drawn.limit * chances), np.empty(0))
@@ -335,8 +335,8 @@ class Sampled(Truncated[SampledState]):
             )
             at = stop
         scores, along = state.scores.reshape(-1, lines), state.along.reshape(-1, lines)
-        bends = state.bends.reshape(-1, 2 * lines)
-        return Held(parts, labels_for(known, problem.outputs), scores, bends, along, drawn.rows.coding)
+        curvatures = state.curvatures.reshape(-1, 2 * lines)
+        return Held(parts, labels_for(known, problem.outputs), scores, curvatures, along, drawn.rows.coding)
 
 
 def _sizes(problem: Problem, kept: Kept) -> np.ndarray:

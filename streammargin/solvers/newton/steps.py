@@ -1,6 +1,6 @@
 """Newton steps on all rows in memory: semismooth Newton on the augmented Lagrangian (compiled/newton.py).
 
-Each pass makes some steps, and ends with a visit of all rows at frozen weights that certifies them ("look").
+Each pass makes some steps, and ends with a visit of all rows at frozen weights that certifies them.
 """
 
 from __future__ import annotations
@@ -17,32 +17,31 @@ from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.subproblem import Goal, Proximal, soft_step, solve, step_work
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.certified_read import LIKELY, CertifiedByRead, CertifiedState
 from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
+from streammargin.solvers.softness import AT_WEIGHTS, SAMPLED
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
 
-LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
-MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
-WORK = 2e10  # most multiplications between two looks over all classes, about a second
+MOST_BETWEEN = 12  # most steps in memory between two certificates
+WORK = 2e10  # most multiplications between two certificates over all classes, about a second
 NONE = np.empty(0)
-SAMPLE, STEP, LOOK = range(3)  # what comes next for a problem
-SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
-OF_PROXIMAL = "softness", "height", "steps", "made", "spared"
+SAMPLE, STEP, CERTIFY = range(3)  # what comes next for a problem
+OF_PROXIMAL = "softness", "dual", "steps", "made", "spared"
 
 
 @state
-class StepsState(LookedAt):
-    """Weights w (K, d+1), and at w the sums `look`; norms (n,): of the rows.
+class StepsState(CertifiedState):
+    """Weights w (K, d+1), and `sums` at w; norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
-    centres alpha (K, n); or a look. Those in OF_PROXIMAL (K,): of the proximal step, as in `Proximal`.
+    centres alpha (K, n); or a certificate. Those in OF_PROXIMAL (K,): of the proximal step, as in `Proximal`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
     norms: Rows[f8] = of(N)
     softness: Shared[f8] = of(K)
-    height: Shared[f8] = of(K)
+    dual: Shared[f8] = of(K)
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
     spared: Shared[f8] = of(K)
@@ -60,7 +59,7 @@ class StepsState(LookedAt):
             getattr(self, name)[k] = getattr(now, name)
 
 
-class Steps(CertifiedByLook[StepsState]):
+class Steps(CertifiedByRead[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"
@@ -74,16 +73,16 @@ class Steps(CertifiedByLook[StepsState]):
 
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
         state = super().start(problem, labels)
-        state.softness[:] = 0.0 if smooth(problem.loss) else sample.SOFTNESS
+        state.softness[:] = 0.0 if smooth(problem.loss) else SAMPLED
         if sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights):
             state.step[:] = SAMPLE
         return state
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
         """Like after a sample of all rows: steps first, from duals halfway if the weights do not give them."""
-        state.w[:], state.step[state.step == LOOK] = w, STEP
+        state.w[:], state.step[state.step == CERTIFY] = w, STEP
         if not smooth(problem.loss):
-            state.softness[:] = SOFTNESS
+            state.softness[:] = AT_WEIGHTS
             for k in range(problem.count):
                 middle_centres(problem, state, k, 1.0)
 
@@ -93,10 +92,10 @@ class Steps(CertifiedByLook[StepsState]):
     def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps, from the sample or on all rows."""
         now = int(state.step[active].min())
-        if now == LOOK:
+        if now == CERTIFY:
             return None
         left = active[state.step[active] == now]
-        self._at_once(problem, state, left, block, steps_between_looks(problem, active))
+        self._at_once(problem, state, left, block, steps_between_certificates(problem, active))
         if (state.step[active] != SAMPLE).all():
             state.sample = None
         return 1.0 - left.size / active.size
@@ -133,36 +132,36 @@ class Steps(CertifiedByLook[StepsState]):
                     middle_centres(problem, state, k, share)
             state.drawn[k] = NONE
             state.keep(
-                k, Proximal(centres=NONE, softness=0.0 if smooth(problem.loss) else SOFTNESS / share, height=0.0)
+                k, Proximal(centres=NONE, softness=0.0 if smooth(problem.loss) else AT_WEIGHTS / share, dual=0.0)
             )
-            state.step[k] = LOOK if sample.takes_all(problem) else STEP  # certify only after steps on all rows
+            state.step[k] = CERTIFY if sample.takes_all(problem) else STEP  # certify only after steps on all rows
         else:
             state.keep(k, now)
         return now.multiplications
 
     def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> float:
-        """One unit of the steps of problem k, until a look is likely to prove the weights, or `most` steps are made."""
+        """One unit of the steps of problem k, until a proof is likely, or `most` steps are made."""
         now, w, labels = state.proximal(k, state.alpha[k]), state.w[k], line_of(labels_of(problem, state), k)
         goal = Goal(share=LIKELY * problem.tol, most=most, to_prove=True)
         done = solve(problem, leaves.parts(problem, block), labels, now, w, np.zeros_like(w), goal)
         now.made = 0 if done else now.made
         state.keep(k, now)
-        state.step[k] = LOOK if done else STEP
+        state.step[k] = CERTIFY if done else STEP
         return now.multiplications
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        state.look.rows += block.rows()
+        state.sums.rows += block.rows()
         rows = block, numbered_from(first), labels_of(problem, state)
         step = soft_step(problem, state.softness, state.alpha)
-        state.look.add(problem.loss, rows, active, state.w, step, norms=state.norms)
+        state.sums.add(problem.loss, rows, active, state.w, step, norms=state.norms)
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
-        if state.look.rows == problem.rows:
+        if state.sums.rows == problem.rows:
             self.prove(problem, state, active)
         report = self.report(problem, state)
-        if state.look.rows == problem.rows:
-            state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, LOOK)
+        if state.sums.rows == problem.rows:
+            state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, CERTIFY)
         return report
 
 
@@ -172,9 +171,9 @@ def _of_one(problem: Problem) -> int:
     return 40 * problem.rows + 8 * width * (width + 6 + GRAM_ROWS)
 
 
-def steps_between_looks(problem: Problem, active: np.ndarray) -> int:
-    """Steps in memory between two looks, limited by WORK."""
-    return int(min(MOST_BETWEEN_LOOKS, max(1.0, WORK / (work_of_step(problem) * max(1, active.size)))))
+def steps_between_certificates(problem: Problem, active: np.ndarray) -> int:
+    """Steps in memory between two certificates, limited by WORK."""
+    return int(min(MOST_BETWEEN, max(1.0, WORK / (work_of_step(problem) * max(1, active.size)))))
 
 
 def work_of_step(problem: Problem) -> float:

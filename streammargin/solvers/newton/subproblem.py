@@ -25,7 +25,7 @@ from streammargin.solvers.roles import Shared, Total, f8, of, state
 from streammargin.solvers.softness import may_soften, next_softness, share_of_softness
 
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
-ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to lower the softness within a proximal step
+ACTIVE_LEFT = 10  # least active rows, in multiples of the columns, to lower the softness within a proximal step
 LEAST_LEFT = 0.25  # least share of the softness that is left within a proximal step
 WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
@@ -39,8 +39,8 @@ Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, an
 
 @state
 class Proximal:
-    """A proximal step on one problem: centres (m,), softness relative to the caps, height: dual objective at the
-    centres, steps: Newton steps made in it.
+    """A proximal step on one problem: centres (m,), softness relative to the caps, dual: the dual objective at
+    the centres, steps: Newton steps made in it.
 
     made: Newton steps of all proximal steps so far, 0 if no problem is unfinished; multiplications: of its units.
     spared: multiplications that products with the rows have spared it so far.
@@ -48,14 +48,14 @@ class Proximal:
 
     centres: Shared[f8] = of(0, grows=True)
     softness: float = 0.0
-    height: float = -math.inf
+    dual: float = -math.inf
     steps: int = 0
     made: int = 0
     spared: float = 0.0
     multiplications: Total = 0.0
 
-    def harder(self, softness: float, height: float) -> None:
-        self.softness, self.height, self.steps = softness, height, 0
+    def harder(self, softness: float, dual: float) -> None:
+        self.softness, self.dual, self.steps = softness, dual, 0
 
     def is_under_way(self, rows: int) -> bool:
         """Whether a problem of this many rows is unfinished."""
@@ -75,13 +75,13 @@ def soft_step(problem: Problem, softness: np.ndarray, centres: np.ndarray | None
 
 
 class Rows:
-    """m rows in memory in one problem: margins, duals a, slopes, and their sums."""
+    """m rows in memory in one problem: margins, duals a, curvatures, and their sums."""
 
     def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, width: int) -> None:
         self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
         self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)
-        self.margins, self.products, self.caps, self.a, self.slopes = (np.zeros(self.count) for _ in range(5))
-        self.image, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
+        self.margins, self.products, self.caps, self.a, self.curvatures = (np.zeros(self.count) for _ in range(5))
+        self.pull, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
         self.longest = math.nan  # ||w||^2, since the margins were computed
 
     def _over(self, visit: Callable[[Block, RowNumbers, np.ndarray], None], total: np.ndarray) -> None:
@@ -119,7 +119,7 @@ class Rows:
                 centres,
                 self.margins[at],
                 a,
-                self.slopes[at],
+                self.curvatures[at],
                 sums,
             )
             change += a
@@ -131,20 +131,18 @@ class Rows:
         change = self.products
         if counts[0] >= counts[1]:
             # a new sum costs no more, and avoids rounding from earlier, larger duals
-            self.image[:], change = 0.0, self.a
-        self._over(
-            lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, change, own), self.image
-        )
+            self.pull[:], change = 0.0, self.a
+        self._over(lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, change, own), self.pull)
         self.proximal.multiplications += self.values * (counts[1] if change is self.a else counts[0]) / self.count
 
     def _matrix_work(self) -> float:
         """Multiplications of the Hessian and of its factor."""
-        return matrix_work(self.image.size, self.totals[kernel.ACTIVE], self.values / self.count)
+        return matrix_work(self.pull.size, self.totals[kernel.ACTIVE], self.values / self.count)
 
     def _by_matrix(self, gradient: np.ndarray) -> np.ndarray:
         """The Newton direction, by the Hessian."""
         self.H[:] = 0.0
-        self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.slopes, own), self.H)
+        self._over(lambda block, numbers, own: kernel.add_matrix(block, numbers, self.curvatures, own), self.H)
         self.proximal.multiplications += self._matrix_work()
         return direction(self.H, gradient)
 
@@ -153,15 +151,15 @@ class Rows:
 
         The diagonal of the Hessian preconditions them.
         """
-        diagonal, slopes = np.ones((1, gradient.size)), self.slopes[:, None]
+        diagonal, curvatures = np.ones((1, gradient.size)), self.curvatures[:, None]
         for numbers, block in self.parts:
             at = slice(numbers.first, numbers.first + block.rows())
-            add_diagonal(block, slopes[at], 1, diagonal)
+            add_diagonal(block, curvatures[at], 1, diagonal)
 
         def product(v: np.ndarray) -> np.ndarray:
             self._multiply(v, self.products)
             self.proximal.multiplications += 2.0 * self.values
-            self.products *= self.slopes
+            self.products *= self.curvatures
             bent = v.copy()
             self._over(
                 lambda block, numbers, own: kernel.add_image(block, numbers, self.labels, 0, self.products, own), bent
@@ -223,7 +221,7 @@ class Goal(NamedTuple):
 
 def standing(rows: Rows, w: np.ndarray, offset: np.ndarray, goal: Goal) -> Standing:
     """Where w stands, with the duals of these rows."""
-    totals, theta = rows.totals, offset + rows.image
+    totals, theta = rows.totals, offset + rows.pull
     gradient = w - theta
     primal = totals[kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
     return Standing(
@@ -249,14 +247,14 @@ def solve(
         if proximal.made >= goal.most or (done and goal.to_prove):
             return True
         soft = proximal.softness > 0.0 and proximal.steps > 0
-        if done or (soft and may_soften(now.outer, now.inner) and now.dual >= proximal.height):
+        if done or (soft and may_soften(now.outer, now.inner) and now.dual >= proximal.dual):
             # the proximal step is done: w is near A^T a, and the dual objective no lower than at the centres
             proximal.centres[:] = rows.a[: proximal.centres.size]
             proximal.harder(next_softness(proximal.softness, proximal.steps), now.dual)
             if done:
                 return True
         elif soft and (lower := lower_softness(rows, now)) < proximal.softness:
-            proximal.harder(lower, proximal.height)
+            proximal.harder(lower, proximal.dual)
         elif proximal.made == last:
             return False
         else:
@@ -271,7 +269,7 @@ def lower_softness(rows: Rows, now: Standing) -> float:
     It stays if it would fall little. So it does with few active rows, of which the quadratic model is accurate only
     nearby.
     """
-    softness, active, width = rows.proximal.softness, rows.totals[kernel.ACTIVE], rows.image.size
+    softness, active, width = rows.proximal.softness, rows.totals[kernel.ACTIVE], rows.pull.size
     lower = softness * share_of_softness(now.inner, now.goal, LEAST_LEFT)
     falls = lower <= WORTH * softness and active * lower >= ACTIVE_LEFT * width * softness
     return lower if falls else softness

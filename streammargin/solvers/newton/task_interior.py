@@ -31,7 +31,7 @@ from streammargin.solvers.base import PassReport, matrix_work
 from streammargin.solvers.newton.prox_newton import ONE
 from streammargin.solvers.newton.task_system import System, at_once
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared, Sum, W, f8, i8, of, state
 from streammargin.solvers.state import labels_for, line_of
@@ -107,16 +107,16 @@ class StepSums(LookSums):
 
 
 @state
-class InteriorPoints(LookedAt):
+class InteriorPoints(CertifiedState):
     """w: weights, of which t (groups, d+1) are above all sizes, with duals up, down (K, d+1).
 
     low_gap, high_gap: of each piece of a row the distances of its dual from its bounds; over_kink, under_kink: those of
-    its score from the kink; margins: of the last look, one for each value of C. dw: the last step of weights. The
+    its score from the kink; margins: of the last read, one for each value of C. dw: the last step of weights. The
     next read moves them accordingly, towards products `aim` (groups,), by at most the shares `lengths` (groups, 2).
     least: mean product so far; stuck: reads since it fell.
     """
 
-    look: StepSums
+    sums: StepSums
     t: Shared[f8] = of(GROUPS, W)
     up: Shared[f8] = of(K, W)
     down: Shared[f8] = of(K, W)
@@ -264,7 +264,7 @@ class Sizes(NamedTuple):
         return Sizes(left, right, up, down, self.bound)
 
 
-class Interior(CertifiedByLook[InteriorPoints]):
+class Interior(CertifiedByRead[InteriorPoints]):
     """Interior points for the tasks of a value of C together: a read is an iteration, and certifies where it is."""
 
     name = "interior points of newton"
@@ -283,7 +283,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
 
     def run_block(self, problem: Problem, state: InteriorPoints, active: np.ndarray, block: Block, first: int) -> None:
         """Move the variables of these rows, and add up what certifies the weights and makes the next step."""
-        state.look.rows += block.rows()
+        state.sums.rows += block.rows()
         work = 5.0 * problem.values / problem.rows * block.rows()
         work += matrix_work(0, block.rows(), problem.values / problem.rows)
         state.multiplications += active.size * work
@@ -308,12 +308,12 @@ class Interior(CertifiedByLook[InteriorPoints]):
             each[own, at] = values
         duals = np.clip((group.low + moved.x).sum(axis=0), *ends)
         u = state.margins[trial, at] = self._look(problem, state, group, duals)
-        self._add(state.look, trial, group, moved, u)
+        self._add(state.sums, trial, group, moved, u)
 
     @staticmethod
     def _look(problem: Problem, state: InteriorPoints, group: TaskGroup, duals: np.ndarray) -> np.ndarray:
         """Add the exact sums of the weights and of duals (m,); returns the margins (m,)."""
-        read, none, margins = state.look, np.zeros(1), np.zeros((1, 1, group.size))
+        read, none, margins = state.sums, np.zeros(1), np.zeros((1, 1, group.size))
         alpha = group.spread(duals)[None]
         for line, rows, numbers, labels in group.parts:
             at = slice(line, line + 1)
@@ -333,7 +333,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
             kernel.add_image(rows, numbers, labels, 0, pushes, read.pushes[line])
 
     def end_pass(self, problem: Problem, state: InteriorPoints, active: np.ndarray) -> PassReport:
-        if state.look.rows == problem.rows:  # else it was interrupted
+        if state.sums.rows == problem.rows:  # else it was interrupted
             self.prove(problem, state, active)
             with np.errstate(all="ignore"):
                 for trial in active.tolist():
@@ -345,7 +345,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
     def _begin(problem: Problem, state: InteriorPoints, trial: int) -> None:
         """The first products, by the losses."""
         lines, r = problem.lines_of(trial), ratio(problem)
-        losses = float(state.look.weights[lines, certificate.LOSSES].sum())
+        losses = float(state.sums.weights[lines, certificate.LOSSES].sum())
         aim = state.aim[trial] = STARTS * losses / (problem.present * len(pieces(problem))) + 1e-300
         state.t[trial] = np.abs(state.w[lines]).max(axis=0) + 2.0 * problem.lines * aim / r
         state.up[lines] = state.down[lines] = r / (2.0 * problem.lines)
@@ -353,7 +353,7 @@ class Interior(CertifiedByLook[InteriorPoints]):
     @staticmethod
     def _step(problem: Problem, state: InteriorPoints, trial: int) -> None:
         """Move the weights, and choose how rows follow at the next read."""
-        at, r, read = Sizes.of(problem, state, trial), ratio(problem), state.look
+        at, r, read = Sizes.of(problem, state, trial), ratio(problem), state.sums
         w, ridge = problem.view(state.w, trial), (1.0 - r) * at.bound
         off = problem.view(read.pull.sum(axis=1), trial) - at.bound * (at.up - at.down) - ridge * w
         total, count = read.products[trial] + at.products()

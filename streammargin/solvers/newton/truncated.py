@@ -27,13 +27,12 @@ from streammargin.solvers.base import UNIT
 from streammargin.solvers.columns.gradients import ConjugateGradients
 from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.look import CertifiedByLook, LookedAt
+from streammargin.solvers.proof.certified_read import LIKELY, CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import GROUPS, Float, Scratch, Shared, W, b1, f8, of, state
 
-LIKELY = 0.9  # of tol: the gap that steps aim at, so that the look proves tol
 AIM = 0.5  # of the gradient that the goal allows: the last step ends there
-MOST_STEPS = 60  # most steps between two looks; more would mean that rounding prevents convergence
+MOST_STEPS = 60  # most steps between two certificates; more would mean that rounding prevents convergence
 
 SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
 SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
@@ -60,9 +59,9 @@ def factored(problem: Problem) -> bool:
 class Newton(ConjugateGradients):
     """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
-    gradient: at its weights; rest: the part that is not of these rows. made: steps since the last look. diagonal: the
-    preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns (d+1, d+1) if these are not
-    empty.
+    gradient: at its weights; rest: the part that is not of these rows. made: steps since the last certificate.
+    diagonal: the preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns (d+1, d+1) if
+    these are not empty.
 
     Conjugate gradients find the step. fall: of the model of the objective; enough: a length of the residual that may
     end them; reached: one that does; products so far.
@@ -92,7 +91,7 @@ def precondition(problem: Problem, newton: Newton, held: Held) -> float:
         return width / (2 * problem.lines * stride)
     found = np.zeros_like(newton.diagonal)
     for part in held.parts:
-        loops.products(problem).add_diagonal(part.rows, held.bends[part.start : part.stop], stride, found)
+        loops.products(problem).add_diagonal(part.rows, held.curvatures[part.start : part.stop], stride, found)
     newton.diagonal[:] = SHARE * found + (1.0 - SHARE * (1.0 - ridge(problem, np.ones_like(found))))
     return 1.0 / stride
 
@@ -154,10 +153,10 @@ def advance(problem: Problem, newton: Newton, held: Held) -> Generator[float, No
     """One step of conjugate gradients; finds whether they end.
 
     They end if the residual is small and the model of the objective falls slowly. In the residual alone, directions
-    along which it bends much would hide the others (Nash and Sofer 1990).
+    along which its curvature is large would hide the others (Nash and Sofer 1990).
     """
     scores = np.empty_like(held.along)
-    curved = yield from held.bend(problem, newton.direction, scores)
+    curved = yield from held.product(problem, newton.direction, scores)
     newton.products += 1
     square, length = newton.square, newton.move(curved)
     scores *= length
@@ -191,7 +190,7 @@ def finish(problem: Problem, newton: Newton, held: Held, w: np.ndarray) -> None:
 
 
 @state
-class ByProducts(LookedAt):
+class ByProducts(CertifiedState):
     """newton: the step at hand; due (groups,): steps are left to make; steps: those under way.
 
     work: multiplications of steps in this pass.
@@ -206,7 +205,7 @@ class ByProducts(LookedAt):
 B = TypeVar("B", bound=ByProducts)
 
 
-class Truncated(CertifiedByLook[B]):
+class Truncated(CertifiedByRead[B]):
     """Base class: steps on rows in memory, and reads whose sums are those that certify the weights, and no more.
 
     loose: most of the gradient that a step leaves, as a share.
@@ -215,8 +214,8 @@ class Truncated(CertifiedByLook[B]):
     loose: ClassVar[float]
 
     @abstractmethod
-    def rest(self, problem: Problem, state: B, image: np.ndarray) -> np.ndarray:
-        """The gradient (lines, d+1) at the weights without the losses of the rows held, whose duals pull `image`."""
+    def rest(self, problem: Problem, state: B, pull: np.ndarray) -> np.ndarray:
+        """The gradient (lines, d+1) at the weights without the losses of the rows held, whose duals pull so much."""
 
     def balance(self, problem: Problem, state: B, held: Held) -> None:
         """Improve weights and scores at the beginning, and after each step; default: they stay."""
@@ -230,16 +229,16 @@ class Truncated(CertifiedByLook[B]):
         state.work, state.newton.made = 0.0, 0
 
     @staticmethod
-    def look(
+    def add_sums(
         problem: Problem, state: B, labels: Labels, active: np.ndarray, block: Block, numbers: RowNumbers,
         margins: np.ndarray = certificate.NOWHERE,
     ) -> None:  # fmt: skip
         """Add the sums of these rows at the weights; margins (1, K, n) or (1, K, 0): set to theirs."""
         none = np.zeros((problem.count, 0))
         step = certificate.Prox(none, none, *np.zeros((2, problem.count)))
-        state.look.rows += block.rows()
+        state.sums.rows += block.rows()
         rows = block, numbers, labels
-        state.look.add(
+        state.sums.add(
             problem.loss, rows, problem.lines_of(active), state.w, step, by=loops.look(problem), margins=margins
         )
 
@@ -284,16 +283,16 @@ class Truncated(CertifiedByLook[B]):
         newton = state.newton
         if newton.made >= MOST_STEPS or (newton.made > 0 and self.ends(problem, state)):
             return False
-        losses, image = yield from held.pull(problem, newton.group)
+        losses, pull = yield from held.pull(problem, newton.group)
         self._count(problem, state, held, 1.0)
-        newton.rest[:] = self.rest(problem, state, image)
-        newton.gradient[:] = newton.rest - image
+        newton.rest[:] = self.rest(problem, state, pull)
+        newton.gradient[:] = newton.rest - pull
         square = float(np.vdot(newton.gradient, newton.gradient))
-        height = losses + 0.5 * float(np.vdot(w, ridge(problem, w)))
-        goal = LIKELY * problem.tol * abs(height)
+        objective = losses + 0.5 * float(np.vdot(w, ridge(problem, w)))
+        goal = LIKELY * problem.tol * abs(objective)
         if not 0.0 < square < math.inf or (newton.made > 0 and 0.5 * square <= goal):
             return False
-        loose = min(self.loose, math.sqrt(0.5 * square / max(abs(height), 0.5 * square)))
+        loose = min(self.loose, math.sqrt(0.5 * square / max(abs(objective), 0.5 * square)))
         newton.enough, newton.reached = loose * math.sqrt(square), AIM * math.sqrt(2.0 * goal)
         self._count(problem, state, held, precondition(problem, newton, held))
         begin(newton, held)

@@ -17,6 +17,7 @@ from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
 
 EPS = float(np.finfo(np.float64).eps)
+OF_OBJECTIVE = 1e-13  # of an objective, relative: a change that is none
 TERM = 8.0 * EPS  # for a compensated sum whose terms took a few operations each, relative to their absolute sum
 
 

@@ -78,12 +78,12 @@ def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
 
 def test_rows_are_drawn_evenly_and_anew_in_every_pass():
     rows = np.arange(100_000)
-    one, two = near_margin.hashed(rows, 0, 1), near_margin.hashed(rows, 0, 2)
+    one, two = near_margin.pseudorandom(rows, 0, 1), near_margin.pseudorandom(rows, 0, 2)
     for x in (one, two):
         assert np.histogram(x, 20, (0, 1))[0] == pytest.approx(5000, rel=0.06)
         assert np.abs(np.corrcoef(x[1:], x[:-1])[0, 1]) < 0.02
     assert np.abs(np.corrcoef(one, two)[0, 1]) < 0.02
-    assert np.array_equal(near_margin.hashed(rows[500:700], 0, 1), one[500:700])
+    assert np.array_equal(near_margin.pseudorandom(rows[500:700], 0, 1), one[500:700])
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_cached_rows_that_reach_far_at_first_only_are_left(tmp_path, monkeypatch
 
 
 def test_more_rows_with_a_loss_than_fit_do_no_harm(small_plans, monkeypatch):
-    monkeypatch.setattr(near_margin, "few_lossy", lambda problem, lossy: True)
+    monkeypatch.setattr(near_margin, "few_violate", lambda problem, violating: True)
     result, _ = out_of_core(*overlapping(), tol=1e-3, passes=60)
     assert result.converged
 

@@ -66,20 +66,20 @@ def test_the_duals_are_feasible_and_their_gap_is_exact(seed, only_reads, monkeyp
     C, met, step = 10.0 ** rng.uniform(-2, 2), [], ProximalNewton._step
 
     def seen(self, problem, state, k):
-        met.append((state.w[k].copy(), float(state.softness[k]), copy.deepcopy(state.look)))
+        met.append((state.w[k].copy(), float(state.softness[k]), copy.deepcopy(state.sums)))
         step(self, problem, state, k)
 
     monkeypatch.setattr(ProximalNewton, "_step", seen)
     result = in_blocks(X, y, weights, C=C, tol=1e-3)
     assert result.converged and met
     A, caps = y[:, None] * np.column_stack([X, np.zeros(y.size)]), C * weights
-    for w, softness, look in met:
+    for w, softness, sums in met:
         u = A @ w
         a = np.clip(0.5 * caps + caps * (1.0 - u) / softness, 0.0, caps)
         assert np.all((a >= 0.0) & (a <= caps))
-        assert look.pull[0, 0] == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
-        assert look.duals[0, 0, kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
-        assert look.weights[0, kernel.LOSSES] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
+        assert sums.pull[0, 0] == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
+        assert sums.duals[0, 0, kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
+        assert sums.weights[0, kernel.LOSSES] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])

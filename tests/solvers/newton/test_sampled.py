@@ -144,17 +144,17 @@ def test_a_step_that_leads_up_is_shortened(monkeypatch):
     """A tiny sample of rows with large weights: objectives of accepted steps never rise."""
     X, y, _ = classes(400)
     monkeypatch.setattr(sampled, "sample_bytes", lambda problem: int(9 * sampled.row_bytes(problem)))
-    heights, judge, shortened = [], Sampled._judge, []
+    objectives, judge, shortened = [], Sampled._judge, []
 
     def noted(solver, problem, state, active):
-        before = state.height[0]
+        before = state.objective[0]
         judge(solver, problem, state, active)
         shortened.append(not state.due[0])
-        heights.append((before, state.height[0]))
+        objectives.append((before, state.objective[0]))
 
     monkeypatch.setattr(Sampled, "_judge", noted)
     result = train(source(X, y), C=10.0, tol=1e-3, passes=400)
-    assert all(after <= before for before, after in heights)
+    assert all(after <= before for before, after in objectives)
     assert sum(shortened) > 1 and result.certificate.gap < 0.1
 
 

@@ -1,4 +1,4 @@
-"""A read that looks at frozen weights certifies them: what methods with such reads have in common."""
+"""A read at frozen weights certifies them: what methods with such reads have in common."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import Names, Shared, clear, f8, state
 
+LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the read proves tol
+
 
 @state
-class LookedAt(LinearState):
-    """w: the weights, frozen during a read; look: the sums of the rows at them."""
+class CertifiedState(LinearState):
+    """w: the weights, frozen during a read; sums: the sums of the rows at them."""
 
     w: Shared[f8]
-    look: LookSums
+    sums: LookSums
 
 
-L = TypeVar("L", bound=LookedAt)
+L = TypeVar("L", bound=CertifiedState)
 
 
-class CertifiedByLook(LinearSolver[L]):
+class CertifiedByRead(LinearSolver[L]):
     """Base class: the weights w stay as they are during a read, which certifies them."""
 
     mapped = True
-    adds: ClassVar[Names] = ("look",)
+    adds: ClassVar[Names] = ("sums",)
 
     def begin_at(self, problem: Problem, state: L, w: np.ndarray) -> None:
         state.w[:] = w
@@ -40,17 +42,17 @@ class CertifiedByLook(LinearSolver[L]):
     def begin_pass(self, problem: Problem, state: L, active: np.ndarray) -> None:
         """Groups that are done show certified weights."""
         done = problem.lines_of(problem.done(active))
-        mistakes = state.look.weights[done, kernel.MISTAKES]
-        clear(state.look)
-        state.w[done], state.look.weights[done, kernel.MISTAKES] = state.best_w[done], mistakes
+        mistakes = state.sums.weights[done, kernel.MISTAKES]
+        clear(state.sums)
+        state.w[done], state.sums.weights[done, kernel.MISTAKES] = state.best_w[done], mistakes
 
     def bound(self, problem: Problem, state: L, k: int, proof: Bounds) -> float:
-        """The lower bound on the objective of group k that the look proves."""
+        """The lower bound on the objective of group k that the read proves."""
         return proof.dual
 
     def prove(self, problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
-        """Keep what a look at all rows proves of the weights, and return it, by group."""
-        proofs = {k: bounds_of_group(problem, k, state.w, state.look) for k in active.tolist()}
+        """Keep what a read of all rows proves of the weights, and return it, by group."""
+        proofs = {k: bounds_of_group(problem, k, state.w, state.sums) for k in active.tolist()}
         dual = np.full(problem.groups, -math.inf)
         dual[active] = [self.bound(problem, state, k, proof) for k, proof in proofs.items()]
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
@@ -60,8 +62,8 @@ class CertifiedByLook(LinearSolver[L]):
 
     @staticmethod
     def report(problem: Problem, state: L) -> PassReport:
-        """The figures after a look, at all rows or, if it was interrupted, at some."""
-        look, figures = state.look, best_figures(problem, state.best)
-        wrong = look.wrong if problem.compared and problem.joint else look.weights[:, kernel.MISTAKES]
-        counted = look.wrong.copy() if problem.compared and look.rows == problem.rows else None
+        """The figures after a read, of all rows or, if it was interrupted, of some."""
+        sums, figures = state.sums, best_figures(problem, state.best)
+        wrong = sums.wrong if problem.compared and problem.joint else sums.weights[:, kernel.MISTAKES]
+        counted = sums.wrong.copy() if problem.compared and sums.rows == problem.rows else None
         return PassReport(gaps_of(figures), int(wrong.sum()), figures, counted)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.driver.calibrating import Counted
+from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import Plan, column_names
 from streammargin.driver.setup import check_every
-from streammargin.driver.steps import after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
+from streammargin.driver.steps import Step, after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.tasks import Tasks, column_of, learn
 from streammargin.driver.validate import Validator
 from streammargin.errors import BudgetError, UsageError
@@ -22,7 +24,7 @@ from streammargin.solvers.auto import reason
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
-from streammargin.sources.base import Source
+from streammargin.sources.base import Slices, Source
 from streammargin.sources.open import opened
 from streammargin.sources.views import TransformedSource, WatchedSource, thinned
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
@@ -37,9 +39,10 @@ from streammargin.training.folds import (
 )
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
-from streammargin.training.problem import read_labels
+from streammargin.training.problem import LabelsRead, read_labels
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
+from streammargin.transforms.chain import Chain
 from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers
 
@@ -69,6 +72,37 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     )
 
 
+class _Rows(NamedTuple):
+    """The rows as they are stored, and as steps without memory leave them; watched: those that a checkpoint hashes.
+
+    remote: other processes read them.
+    """
+
+    stored: Source
+    source: Source
+    watched: list[WatchedSource]
+    remote: bool
+
+    @property
+    def chain(self) -> Chain | None:
+        """The steps that the rows take."""
+        return self.source.chain if isinstance(self.source, TransformedSource) else None
+
+
+class _Beside(NamedTuple):
+    """What is beside the solver's state, of `own` bytes; own_tasks: of the held-out rows.
+
+    scored: bytes of these for scores of held-out rows, until a validator says how many it needs.
+    """
+
+    own: int
+    names: np.ndarray | None
+    start: LinearPoint | None
+    held_out: Source | None = None
+    own_tasks: Slices | None = None
+    scored: int = 0
+
+
 def _prepared(
     stack: ExitStack, data: object, options: Options, least_tol: float, remote: bool, grid: np.ndarray | None = None
 ) -> Job:
@@ -81,6 +115,51 @@ def _prepared(
     task = make_task(options)  # what cannot be is refused before anything is read
     budget = parse_size(options.memory)
     workers = stack.enter_context(closing(Workers(options.workers)))
+    rows = _open_rows(stack, data, options, remote)
+    if grid is not None:
+        options = replace(options, C=grid_of(transformed(rows.stored, options, rows.chain), options, grid))
+        task = make_task(options)
+    read = _read(stack, data, options, rows, task, workers)
+    asking = Asking(after_steps(rows.source, options), read, options, budget, remote)
+    options, told = asking.with_loss()
+    task, asking = make_task(options), replace(asking, options=options)
+    with asking.with_hints():
+        asked = asking.problem(task, options)
+    if options.calibrate is not None and asked.outputs.several:
+        raise UsageError("`calibrate` takes one label a row, and these rows have several; name one column with `y`")
+
+    labels = read.labels.settled()
+    beside = _beside(stack, options, rows, read, labels, asked, workers)
+    left = max(0, asked.budget - beside.own - asking.rows.held_bytes())
+    asked = replace(asked, budget=left, least_tol=least_tol, workers=workers, from_weights=beside.start is not None)
+    fitting = Fitting(asked, task, options, asking.rows, labels, budget, beside.own)
+    method, problem, plan, better = fitting.choose(asking)
+    costs = task.costs if options.costs or task.numeric else [method.default_C]
+    costs = costs * (problem.trials // len(costs))  # for each fold, and for all rows
+    check_tolerance(options, costs)  # the C of `auto`
+
+    fitting, problem, steps, validator = _learn(options, rows, read, beside, fitting, method, problem)
+    if steps or validator is not None:
+        problem, plan = fitting.fit(method, problem)
+    source, working = rows.source, fitting.rows
+    slim = rows.stored if steps or rows.chain else thinned(rows.stored, budget - plan.memory_bytes)
+    if slim is not rows.stored and (sparse := _of_sparse(fitting, slim, method, problem)) is not None:
+        problem, plan = sparse
+        source = working = slim
+
+    why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
+    if told:
+        note(told)
+    _tell(options, task, method, problem, why)
+    problem = replace(problem, column=options.column(costs))
+    return Job(
+        options, costs, method, source, read.target, fitting.labels, read.known, problem, working, steps, validator,
+        plan, why, better, rows.watched, beside.names, beside.start, rows.stored.label_column(),
+    )  # fmt: skip
+
+
+def _open_rows(stack: ExitStack, data: object, options: Options, remote: bool) -> _Rows:
+    """Open the data."""
     weight, mask = options.sample_weight, None if isinstance(data, Source) else options.mask  # a spool has its rows
     stored = stack.enter_context(
         opened(data, x=options.x, y=options.y, sample_weight=weight, mask=mask, columns=options.of_files)
@@ -92,94 +171,78 @@ def _prepared(
     if remote and source.whole() is not None:
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
     source = transformed(source, options)
-    chain = source.chain if isinstance(source, TransformedSource) else None
     if options.folds is not None:
         check_place(source, options, remote)
-    if grid is not None:
-        options = replace(options, C=grid_of(transformed(stored, options, chain), options, grid))
-        task = make_task(options)
-    tasks = None if options.tasks is None else _tasks_of(stack, stored, data, options, task, workers)
-    read = read_labels(source, task, options, budget, tasks, workers)
-    if options.folds is not None:
-        groups = column_of_groups(stack, options.folds, data, options.x, stored)
-        with_folds, division = in_folds(read.labels, read.target, options.folds, options.seed, groups)
-        by = None if groups is None else str(groups.label_column() or getattr(options.folds, "by", None))
-        read = read._replace(labels=with_folds, division=division, target=replace(read.target, group_column=by))
-    working = after_steps(source, options)
-    asking = Asking(working, read, options, budget, remote)
-    options, told = asking.with_loss()
-    task, asking = make_task(options), replace(asking, options=options)
-    with asking.with_hints():
-        asked = asking.problem(task, options)
+    return _Rows(stored, source, watched, remote)
 
-    if options.calibrate is not None and asked.outputs.several:
-        raise UsageError("`calibrate` takes one label a row, and these rows have several; name one column with `y`")
 
-    # what is beside the solver's state, in bytes
-    target, labels = read.target, read.labels.settled()
-    own = labels.held_bytes + asked.objective.penalty.nbytes + bytes_of_weights(options, asked.count, asked.features)
-    own += asked.outputs.caps.nbytes + asked.outputs.mass.nbytes if tasks else 0  # which grow with the squared tasks
+def _read(stack: ExitStack, data: object, options: Options, rows: _Rows, task: Task, workers: Workers) -> LabelsRead:
+    """Read the labels, with tasks and folds."""
+    tasks = None if options.tasks is None else _tasks_of(stack, rows.stored, data, options, task, workers)
+    read = read_labels(rows.source, task, options, parse_size(options.memory), tasks, workers)
+    if options.folds is None:
+        return read
+    groups = column_of_groups(stack, options.folds, data, options.x, rows.stored)
+    with_folds, division = in_folds(read.labels, read.target, options.folds, options.seed, groups)
+    by = None if groups is None else str(groups.label_column() or getattr(options.folds, "by", None))
+    return read._replace(labels=with_folds, division=division, target=replace(read.target, group_column=by))
+
+
+def _beside(
+    stack: ExitStack, options: Options, rows: _Rows, read: LabelsRead, labels: LabelReader, asked: Problem,
+    workers: Workers,
+) -> _Beside:  # fmt: skip
+    """Names of columns, first weights and held-out rows, with their bytes and those of labels and steps."""
+    source, budget = rows.source, parse_size(options.memory)
+    own = labels.held_bytes + asked.objective.penalty.nbytes
+    own += bytes_of_weights(options, asked.count, asked.features)
+    if options.tasks is not None:  # these grow with the squared tasks
+        own += asked.outputs.caps.nbytes + asked.outputs.mass.nbytes
     names = column_names(source, budget, own)
     if names is None and options.of_files is not None:
         raise UsageError(f"{source.name} has no column names that `columns` could choose from; leave it out")
     own += source.names_bytes()
-    start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
-    held_out, own_tasks, scored = None, None, 0
-    if options.held_out is not None:
-        held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, target, workers)
-        held_out = transformed(held_out if remote else watch(held_out, options, watched), options, chain)
-        scored = least_to_score(held_out, options, asked)
-    own += bytes_of_steps(source, options) + bytes_beside(source, options) + scored
+    start = None if options.init is None else start_of(options.init, source, read.target, names, budget, own)
+    of_steps = bytes_of_steps(source, options) + bytes_beside(source, options)
+    if options.held_out is None:
+        return _Beside(own + of_steps, names, start)
+    held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, read.target, workers)
+    held_out = transformed(held_out if rows.remote else watch(held_out, options, rows.watched), options, rows.chain)
+    scored = least_to_score(held_out, options, asked)
+    return _Beside(own + of_steps + scored, names, start, held_out, own_tasks, scored)
 
-    left = max(0, asked.budget - own - working.held_bytes())
-    asked = replace(asked, budget=left, least_tol=least_tol, workers=workers, from_weights=start is not None)
-    fitting = Fitting(asked, task, options, working, labels, budget, own)
-    method, problem, plan, better = fitting.choose(asking)
-    costs = task.costs if options.costs or task.numeric else [method.default_C]
-    costs = costs * (problem.trials // len(costs))  # for each fold, and for all rows
-    check_tolerance(options, costs)  # the C of `auto`
 
-    # what is learned and read beside: its memory is taken off the solver's
-    beside = working is not source or chain is not None or held_out is not None
-    left = budget - own + scored - (method.memory(problem) if beside else 0)
+def _learn(
+    options: Options, rows: _Rows, read: LabelsRead, beside: _Beside, fitting: Fitting, method: Method, problem: Problem
+) -> tuple[Fitting, Problem, dict[str, Step], Validator | None]:
+    """What is learned and read beside: the fitting and the problem without its memory, the steps, the validator."""
+    labels, working, held_out, own = fitting.labels, fitting.rows, beside.held_out, fitting.own
+    more = working is not rows.source or rows.chain is not None or held_out is not None
+    left = fitting.budget - own + beside.scored - (method.memory(problem) if more else 0)
     if problem.resident or method.all_labels(problem):
         labels, own, left = labels.all(), own + labels.more_bytes(), left - labels.more_bytes()
-    steps = make_steps(source, options, labels, left, problem.present)
+    steps = make_steps(rows.source, options, labels, left, problem.present)
     for step in steps.values():
         working = step.taken(step.source)
         held_out = None if held_out is None else step.taken(held_out)
+
+    def take(size: int) -> None:
+        nonlocal own, problem
+        own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))
+
     validator: Validator | None = None
     if held_out is not None:
         every = options.calibrate is not None
-        validator = make_validator(held_out, target, problem, left // 4, own_tasks, every)
-        own += validator.memory_bytes - scored
-        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
+        validator = make_validator(held_out, read.target, problem, left // 4, beside.own_tasks, every)
+        take(validator.memory_bytes - beside.scored)
     if read.division is not None:
         validator = FoldValidator(labels, problem, read.division)
-        own += validator.memory_bytes
-        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+        take(validator.memory_bytes)
         if options.calibrate is not None:
-            check_every(source.name, target.classes, read.division.held_out)
+            check_every(rows.source.name, read.target.classes, read.division.held_out)
     if options.calibrate is not None:
-        size = state_bytes(Counted, problem)
-        own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))
-    fitting = replace(fitting, rows=working, labels=labels, own=own)
-    if steps or validator is not None:
-        problem, plan = fitting.fit(method, problem)
-    slim = stored if steps or chain else thinned(stored, budget - plan.memory_bytes)
-    if slim is not stored and (sparse := _of_sparse(fitting, slim, method, problem)) is not None:
-        problem, plan = sparse
-        source = working = slim
-
-    why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
-    if told:
-        note(told)
-    _tell(options, task, method, problem, why)
-    problem = replace(problem, column=options.column(costs))
-    return Job(
-        options, costs, method, source, target, labels, read.known, problem, working, steps,
-        validator, plan, why, better, watched, names, start, stored.label_column(),
-    )  # fmt: skip
+        take(state_bytes(Counted, problem))
+    return replace(fitting, rows=working, labels=labels, own=own), problem, steps, validator
 
 
 def _tasks_of(stack: ExitStack, source: Source, data: object, options: Options, task: Task, workers: Workers) -> Tasks:

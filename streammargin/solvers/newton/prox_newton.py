@@ -353,7 +353,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         R = problem.objective.regulariser
         fall = R(problem.objective.inside(w + p)) - R(w) - float(np.vdot(down, p))
         start[:], newton[:], path_step[:], step.softness_left[k] = w, p, 0.0, 1.0
-        near = self._soften(problem, state, k, moved, -(fall + 0.5 * curvature), np.count_nonzero(w + p))
+        near = self._soften(problem, state, k, moved, -(fall + 0.5 * curvature), int(np.count_nonzero(w + p)))
         astray = step.least_left[k] >= STAYS and not plain(problem)  # the path led nowhere, as a vertex has it
         step.least_left[k] = next_fall(float(step.least_left[k]))
         if near and step.softness_left[k] < 1.0:

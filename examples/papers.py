@@ -30,6 +30,7 @@ from examples.figure_tools import Verdict
 
 ROOT = Path(__file__).parents[1]
 COLOURS = 64  # of a picture on the page
+LONGEST = 1400  # pixels of its longer side
 WIDTH = 120  # of a line
 
 ABSENT = "no data: {}"
@@ -217,9 +218,11 @@ def run(script: str, pictures: Path, data: str | None) -> Outcome:
 
 
 def shrink(path: Path) -> None:
-    """Save a picture with few colours: a quarter of the bytes."""
+    """Save a picture with few colours, and no larger than a page shows it: a quarter of the bytes."""
     with Image.open(path) as image:
-        image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
+        small = image.convert("RGB")
+        small.thumbnail((LONGEST, LONGEST))
+        small.quantize(COLOURS).save(path, optimize=True)
 
 
 def plain(text: str) -> str:

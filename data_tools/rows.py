@@ -37,14 +37,14 @@ def check_seed(seed: int) -> None:
 
 
 def batch_of(block: Block, *beside: np.ndarray | None) -> Batch:
-    """A block of a source as a batch of views; beside: labels, weights, numbers of queries."""
+    """A block of a source as a batch of views; beside: labels, weights."""
     if isinstance(block, CSRBlock):
         return Batch(None, block.data, block.indices.view(np.int32), block.indptr, *beside)
     return Batch(block.X, None, None, None, *beside)
 
 
 def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterator[Batch]:
-    """The rows of a source in their order, with labels, weights and numbers of queries; valid until the next one.
+    """The rows of a source in their order, with labels and weights; valid until the next one.
 
     memory: bytes for the rows being read plus `held`; None for a few batches, or the need of the file's largest chunk.
     """
@@ -54,12 +54,12 @@ def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterato
     memory = held + max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
 
     cursor = LabelCursor(_labels(source)) if source.has_labels() else None
-    weights, queries = source.sample_weight(), source.queries()
+    weights = source.sample_weight()
     for start, stop, block in read_blocks(source, memory, held):
         yield batch_of(
             block,
             None if cursor is None else _of_one_type(cursor.take(stop - start), source.name),
-            *(None if each is None else each[start:stop] for each in (weights, queries)),
+            None if weights is None else weights[start:stop],
         )
 
 

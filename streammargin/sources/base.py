@@ -177,10 +177,6 @@ class Source(ABC):
         """The rows with `mask`, COLUMN=VALUE, alone. Raises DataError, UsageError."""
         raise UsageError(f"{self.name} has no columns beside its rows; `mask` is for files such as those of anndata")
 
-    def queries(self) -> Slices | None:
-        """The numbers of the queries that rows belong to (n,) int64, or None if rows belong to none, as here."""
-        return None
-
     def task_column(self) -> Source | None:
         """These rows with the tasks that were written beside them as labels; None if there are none, as here."""
         return None

@@ -15,7 +15,7 @@ from streammargin.wording import warn
 
 
 class Batch(NamedTuple):
-    """Rows, dense or sparse, with labels, weights, numbers of queries and tasks (None if there are none), and names.
+    """Rows, dense or sparse, with labels, weights and tasks (None if there are none), and names.
 
     Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
     """
@@ -26,7 +26,6 @@ class Batch(NamedTuple):
     indptr: np.ndarray | None
     labels: np.ndarray | None
     weights: np.ndarray | None
-    qids: np.ndarray | None = None
     tasks: np.ndarray | None = None
     ids: Any = ()
 
@@ -41,7 +40,7 @@ class Batch(NamedTuple):
     @property
     def columns(self) -> tuple[np.ndarray | None, ...]:
         """What is beside the rows, names apart."""
-        return self.labels, self.weights, self.qids, self.tasks
+        return self.labels, self.weights, self.tasks
 
     def take(self, chosen: np.ndarray) -> Batch:
         """These rows (int64 numbers), in this order, copied; without names."""

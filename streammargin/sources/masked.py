@@ -156,9 +156,5 @@ class Masked(View):
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         return KeptEntries(self.source.numbers(name, what), self.keep)
 
-    def queries(self) -> Slices | None:
-        queries = self.source.queries()
-        return None if queries is None else KeptEntries(queries, self.keep)
-
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self.source.fingerprint()} {self.mask}".encode()).hexdigest()[:16]

@@ -190,15 +190,6 @@ class ShardedSource(Source):
         check_inside(f"{what[1]}NAME", name)
         return Joined([source.numbers(name, what) for source in self.sources], self.starts)
 
-    def queries(self) -> Slices | None:
-        found = [source.queries() for source in self.sources]
-        if all(each is None for each in found):
-            return None
-        lacking = [source.name for source, each in zip(self.sources, found, strict=True) if each is None]
-        if lacking:
-            raise DataError(f"{lacking[0]} has no qid, and another shard has; give all shards one, or none")
-        return Joined(found, self.starts)
-
     def task_column(self) -> Source | None:
         found = [source.task_column() for source in self.sources]
         return None if None in found else ShardedSource(list(filter(None, found)))

@@ -91,7 +91,7 @@ BAD_LINES = [
     ("1 1:inf", "line 2: the value of index 1 is inf"),
     ("nan 1:1", "line 2: the label is nan"),
     ("1 9999999999:1", "line 2: the index 9999999999 is out of range"),
-    ("1 qid:3 1:1", "from line 1 on: 1 of 3 rows have a qid; give all rows one, or none"),
+    ("1 qid:x 1:1", "line 2: 'qid:x' is not index:value"),
     ("1 1_0:1", "line 2: '1_0:1' is not index:value"),
     ("1 1:1_0", "line 2: '1:1_0' is not index:value"),
     ("1_0 1:1", "line 2: the label '1_0' is not a number"),

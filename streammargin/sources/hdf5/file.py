@@ -35,7 +35,6 @@ from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.hdf5.columns import (
     LABELS,
     MASK,
-    QUERIES,
     WEIGHTS,
     ColumnSlices,
     StoredColumn,
@@ -166,13 +165,6 @@ class HDF5Source(Source):
         return self._slices(
             column, lambda part: as_weights(part, len(part), column.name, noun), (self.numbers, (name, what))
         )
-
-    def queries(self) -> Slices | None:
-        node = look_up(self.file, QUERIES[1], self.path)
-        if not isinstance(node, h5py.Dataset) or node.ndim != 1 or node.dtype.kind not in "iu":
-            return None
-        column = self._column(QUERIES[1], QUERIES)
-        return self._slices(column, lambda part: part.astype(np.int64), (self.queries, ()))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))

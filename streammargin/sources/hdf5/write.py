@@ -321,9 +321,7 @@ def _converted(labels: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 @dataclass
 class RowWriter:
-    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, qid, tasks,
-    var.
-    """
+    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, tasks, var."""
 
     file: Any
     disk: Disk
@@ -368,12 +366,13 @@ class RowWriter:
             assert batch.X is not None
             self._dense.append(batch.X)
         self.rows += batch.rows
-        for name, values in zip(("y", "sample_weight", "qid", TASKS), batch.columns, strict=True):
+        for name, values in zip(("y", "sample_weight", TASKS), batch.columns, strict=True):
             if values is not None:
                 if name not in self._columns:
-                    kind = np.int64 if name == "qid" else np.float64
-                    of_labels = name in ("y", TASKS)
-                    self._columns[name] = self._labels(name, values) if of_labels else Appender(self.file, name, kind)
+                    weights = name == "sample_weight"
+                    self._columns[name] = (
+                        Appender(self.file, name, np.float64) if weights else self._labels(name, values)
+                    )
                 self._columns[name].append(values)
         self.disk.check()
         how_far(f"{self.rows:,} {f'of {self.of:,} ' if self.of else ''}rows written")

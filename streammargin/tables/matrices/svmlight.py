@@ -16,7 +16,7 @@ from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.textfile import Text, check_label, plain_lines
 from streammargin.wording import short, shown
 
-_QID = re.compile(rb"^([ \t]*[^ \t\n]+[ \t]+)qid:(\d{1,18})(?=[ \t\n])", re.MULTILINE)
+_QID = re.compile(rb"^([ \t]*[^ \t\n]+[ \t]+)qid:\d+(?=[ \t\n])", re.MULTILINE)  # of rankings, left out
 _ROW = re.compile(rb"^[ \t]*[^ \t\n#]+(?:[ \t]+(?:qid|\d+):[^ \t\n]+)*[ \t]*(?:#|$)")
 _COMMENT = re.compile(rb"#[^\n]*")
 _COLON, _NEWLINE = b":\n"
@@ -37,25 +37,17 @@ def read(text: Text, how: How) -> Ordered:
 
 def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Batch]:
     """Sparse batches (float64 values, indices from 0) with labels. Raises DataError naming the line."""
-    grouped: bool | None = None  # whether rows have a qid
     for first_line, text in source.pieces():
         if b"#" in text:
             text = _COMMENT.sub(b"", text)
         text = plain_lines(text, source.name, first_line)
-        qids = [int(found[2]) for found in _QID.finditer(text)] if b"qid:" in text else []
-        if qids:
+        if b"qid:" in text:
             text = _QID.sub(rb"\1", text)
         batch = _parse(text, zero_based, features)
         if batch is None:  # a line does not parse; find it line by line
             batch = _parse_slowly(source.name, text, first_line, zero_based, features)
         if batch.rows:
-            grouped = bool(qids) if grouped is None else grouped
-            if len(qids) != grouped * batch.rows:
-                raise DataError(
-                    f"{source.name}, from line {first_line} on: {len(qids)} of {batch.rows} rows have a qid; give all "
-                    "rows one, or none"
-                )
-            yield batch._replace(qids=np.array(qids, np.int64)) if qids else batch
+            yield batch
 
 
 def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:

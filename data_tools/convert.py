@@ -24,7 +24,8 @@ from streammargin.sources.names import equal
 from streammargin.sources.open import check_file, is_source
 from streammargin.sources.schema import plain_schema
 from streammargin.tables import formats
-from streammargin.tables.formats import CSV, FOLDERS
+from streammargin.tables.file_format import CSV, NPZ, SVMLIGHT
+from streammargin.tables.formats import FOLDERS
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
@@ -34,15 +35,13 @@ from streammargin.wording import shown
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
 _TABLE = ("columns", "drop", "categorical", "text", "decimal", "dates", "missing")
 HDF5 = "hdf5"
-FORMATS = (HDF5, CSV, formats.PARQUET, formats.ARROW, *formats.MATRICES)  # that `format` may name
 _OF_TABLE = ("y", "label", "like", *_TABLE, "sample_weight", "unknown")
 USED = {
     HDF5: ("x", "y"),
-    CSV: (*_OF_TABLE, "separator"),
-    **dict.fromkeys((formats.PARQUET, formats.ARROW, formats.STREAM, *FOLDERS.values()), _OF_TABLE),
-    FOLDERS[CSV]: (*_OF_TABLE, "separator"),
-    formats.SVMLIGHT: ("zero_based",),
-    formats.NPZ: ("x", "y"),
+    **dict.fromkeys(formats.tables(), _OF_TABLE),
+    **dict.fromkeys((CSV, FOLDERS[CSV]), (*_OF_TABLE, "separator")),
+    SVMLIGHT: ("zero_based",),
+    NPZ: ("x", "y"),
 }
 OTHERS = ("y",)  # of other files of numbers
 DEFAULTS: dict[str, Any] = {"label": True, "zero_based": False, "unknown": "error"}
@@ -53,7 +52,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="a file, text also compressed (gzip, bzip2, xz); a folder of "
                         "tables or svmlight; a pipe, or - for standard input")  # fmt: skip
     parser.add_argument("output", metavar="OUT.h5")
-    parser.add_argument("--format", choices=FORMATS, help="format of IN (default: found by content and name)")
     parser.add_argument(
         "--features", type=int, metavar="D", help="number of columns (default for svmlight: the largest index)"
     )
@@ -87,7 +85,6 @@ def convert(
     input: str,
     output: str,
     *,
-    format: str | None = None,
     features: int | None = None,
     dtype: str | None = None,
     y: str | int | None = None,
@@ -131,11 +128,11 @@ def convert(
     if input != STANDARD_INPUT and not os.path.exists(input):
         raise no_file(input)
     separator = _separator(separator)
-    kind = format_for(input, format, separator)
+    kind = format_for(input, separator)
     given = {"y": y, "label": label, "sample_weight": sample_weight, "separator": separator, "like": like, "x": x,
              "zero_based": zero_based, "unknown": unknown,
              **{name: getattr(table, name) for name in _TABLE}}  # fmt: skip
-    if kind in formats.TABLES:
+    if kind in formats.tables():
         check_options(given, kind, input)
         if features is not None:
             raise UsageError(f"{input} is a table, whose columns are counted; omit `features`")
@@ -232,24 +229,17 @@ def _check_names(names: np.ndarray, width: int | None, known: np.ndarray | None,
         raise UsageError(f"{path} has {len(names)} names of columns, too few for {width} columns; ask for {len(names)}")
 
 
-def format_for(path: str, named: str | None, separator: str | None) -> str:
+def format_for(path: str, separator: str | None) -> str:
     """The format of an input, by its name and content; text that looks like nothing else is svmlight.
 
     Raises DataError for other binary files, and if a pipe cannot be read.
     """
-    if named is not None and named not in FORMATS:
-        raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {shown(named)}")
-    folder = os.path.isdir(path)
-    if named is not None and not folder and not (formats.is_pipe(path) and named == HDF5):
-        return named
     found = formats.format_of(path)
-    if named is not None and folder and found not in (named, FOLDERS.get(named)):
-        raise UsageError(f"{path} is a folder of other files than {named}; leave out `format`, or name one file")
-    if found == formats.SVMLIGHT and separator is not None:
+    if found == SVMLIGHT and separator is not None:
         return CSV  # any character may be a separator, so the content cannot tell
     if found is not None:
         return found
-    if folder and not is_source(path):
+    if os.path.isdir(path) and not is_source(path):
         check_file(path)
     start = formats.start_of(path)
     if not formats.is_pipe(path) and is_source(path):
@@ -263,7 +253,7 @@ def format_for(path: str, named: str | None, separator: str | None) -> str:
         kind = "binary", "write its rows as CSV or svmlight text, or as HDF5"
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, not text; {kind[1]}")
-    return CSV if separator is not None else formats.SVMLIGHT
+    return CSV if separator is not None else SVMLIGHT
 
 
 def check_options(given: dict[str, Any], kind: str, path: str) -> None:
@@ -272,6 +262,5 @@ def check_options(given: dict[str, Any], kind: str, path: str) -> None:
         if value == DEFAULTS.get(name) or name in USED.get(kind, OTHERS):
             continue
         spelt = f"{name}={value}" if isinstance(value, bool) else name
-        able = " or ".join(f"`format={other}`" for other in FORMATS if name in USED.get(other, OTHERS))
-        hint = "its labels are in each line; omit it" if (kind, name) == (formats.SVMLIGHT, "y") else "omit it"
-        raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {hint}, or use {able}")
+        why = "its labels are in each line; " if (kind, name) == (SVMLIGHT, "y") else ""
+        raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {why}omit it")

@@ -1,4 +1,4 @@
-"""A loss, a penalty and a solver are one file each, a format one file and one line, word by word as the page says."""
+"""A loss, a penalty, a solver and a format are one file each, with a line for one of these, as the page says."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def extended(tmp_path_factory):
 def test_there_is_one_of_each():
     files = [found[1] for block in BLOCKS if (found := FILE.match(block))]
     lines = [found[1] for block in BLOCKS if (found := LINE.match(block))]
-    folders = ["losses", "penalties", "", "", "", "transforms", "papers", "sources"]
+    folders = ["losses", "penalties", "", "", "", "transforms", "papers", "sources", "matrices"]
     assert [Path(name).parent.name for name in files] == folders
     assert lines == ["streammargin/sources/open.py"]
 

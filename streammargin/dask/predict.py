@@ -20,7 +20,8 @@ from streammargin.model.base import Model
 from streammargin.model.columns import ERROR
 from streammargin.ordered import is_ordered
 from streammargin.sources.open import is_path, open_source
-from streammargin.tables.formats import ARROW, NPY, NPZ, files_of, format_of, is_parquet
+from streammargin.tables.file_format import ARROW, NPY, NPZ
+from streammargin.tables.formats import files_of, format_of, is_parquet
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table

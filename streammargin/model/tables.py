@@ -23,7 +23,8 @@ from streammargin.sources.labels import ATTRIBUTE, LabelCursor
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema, plain_schema
 from streammargin.tables.asked import Asked
-from streammargin.tables.formats import NPZ, TENSORS, format_of, is_pipe
+from streammargin.tables.file_format import NPZ, TENSORS
+from streammargin.tables.formats import format_of, is_pipe
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix

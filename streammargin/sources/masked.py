@@ -21,6 +21,7 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.views import View
 from streammargin.stored import equal
 
+MASK = ("values", "mask")  # (noun, option)
 PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
 SOME = 1 << 16  # entries of a column that are read at a time
 

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import STANDARD_INPUT
 from streammargin.sources.inside import AWAY, inside
-from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
+from streammargin.sources.kinds import first_bytes, kind_of
 from streammargin.sources.open import is_path, is_source, paths_of
-from streammargin.tables.matrices import archives, market, svmlight
+from streammargin.tables.file_format import ARROW, CSV, NPZ, PARQUET, STREAM, SVMLIGHT, ZARR, FileFormat
+from streammargin.tables.matrices import market
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import warn
 
-CSV, PARQUET, ARROW, STREAM = "csv", "parquet", "arrow", "arrow stream"
-SVMLIGHT, MARKET, NPY, NPZ, TENSORS, ZARR = "svmlight", "mtx", "npy", "npz", "safetensors", "zarr"
-FOLDERS = {kind: f"folder of {kind}" for kind in (PARQUET, ARROW, CSV)}  # one of svmlight is of that format
-TABLES = (CSV, PARQUET, ARROW, STREAM, *FOLDERS.values())  # columns with names, which may hold words and gaps
-_FOLDER = "streammargin.tables.matrices"
-# rows of numbers -> the module, or module:function, that reads a path, or a Text for TEXTS, which may be compressed
-# or a pipe
-MATRICES = {SVMLIGHT: f"{_FOLDER}.svmlight", MARKET: f"{_FOLDER}.market", NPY: f"{_FOLDER}.archives:read_npy",
-            NPZ: f"{_FOLDER}.archives:read_npz", TENSORS: f"{_FOLDER}.archives:read_tensors",
-            ZARR: f"{_FOLDER}.stores"}  # fmt: skip
-TEXTS = (SVMLIGHT, MARKET)
-STREAM_START = b"\xff\xff\xff\xff"
-STARTS = {b"PAR1": PARQUET, b"ARROW1": ARROW, STREAM_START: STREAM, b"PK\x03\x04": NPZ, b"\x93NUMPY": NPY,
-          market.START: MARKET}  # fmt: skip
-SUFFIXES = {".csv": CSV, ".tsv": CSV, ".tab": CSV, ".svm": SVMLIGHT, ".svmlight": SVMLIGHT, ".libsvm": SVMLIGHT}
-SHARDS = {**SUFFIXES, ".parquet": PARQUET, ".pq": PARQUET, ".feather": ARROW, ".arrow": ARROW}  # in a folder
-CALLED = {PARQUET: "Parquet", ARROW: "Arrow", CSV: "CSV", SVMLIGHT: "svmlight"}  # what folders may be of
+PLACES = ("matrices", "readers")  # folders of the modules that list formats in FORMATS, tried in this order
+
+
+def _found() -> dict[str, FileFormat]:
+    """The formats by name. Modules without any are not imported."""
+    found: dict[str, FileFormat] = {}
+    for place in PLACES:
+        for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), place)]):
+            spec: Any = one.module_finder.find_spec(one.name, None)
+            if "\nFORMATS = " in (spec.loader.get_source(one.name) or ""):
+                module = importlib.import_module(f"{__package__}.{place}.{one.name}")
+                found |= {each.name: each for each in module.FORMATS}
+    return found
+
+
+FORMATS = _found()
+FOLDERS = {one.name: f"folder of {one.name}" for one in FORMATS.values() if one.called and one.table}
 LOOKED = 100  # files of a folder whose first bytes are looked at for its kind, if no name tells it
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-SEPARATORS = (b",", b"\t", b";", b"|")
 _pipes: dict[str, tuple[Any, Any]] = {}  # by path: the standard input of that time, or the path, and the pipe
 
 
@@ -44,7 +46,7 @@ def is_table(data: object) -> bool:
     """Whether this is a table: an object with an Arrow C stream, or the path of what a reader takes."""
     if not isinstance(data, (str, os.PathLike, list)):
         return any(hasattr(data, name) for name in ("__arrow_c_stream__", "scanner"))
-    return _all_in(data, TABLES)
+    return _all_in(data, tables())
 
 
 def is_parquet(data: object) -> bool:
@@ -54,7 +56,12 @@ def is_parquet(data: object) -> bool:
 
 def is_matrix(data: object) -> bool:
     """Whether these are paths of rows of numbers that are read front to back."""
-    return _all_in(data, MATRICES)
+    return _all_in(data, FORMATS.keys() - tables())
+
+
+def tables() -> list[str]:
+    """The formats with columns that have names, folders among them."""
+    return [*(one.name for one in FORMATS.values() if one.table), *FOLDERS.values()]
 
 
 def _all_in(data: object, kinds: Collection[str]) -> bool:
@@ -84,37 +91,37 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 def _format(path: str) -> str | None:
     """`format_of`, whether or not the file can be read at random too."""
     if os.path.isdir(path):
-        if is_zarr(path):
-            return ZARR
-        if market.inside(path):
-            return MARKET
+        if (whole := _first(lambda one: bool(one.inside(path)))) is not None:
+            return whole
         kind = _kind_among(inside(path).files)
         return FOLDERS.get(kind or "", kind)
-    by_name = SUFFIXES.get(_suffix(path))
+    by_name = _named(path, lambda one: one.text)
     try:
         start = start_of(path)
     except StreamMarginError:  # said when it is opened
         return CSV if path == STANDARD_INPUT else by_name
-    found = next((kind for magic, kind in STARTS.items() if start.startswith(magic)), None)
-    if found is None and archives.sniff(start):
-        return TENSORS
+    found = _first(lambda one: start.startswith(one.starts))
+    found = found or _first(lambda one: not one.text and one.sniff(start))
     if found == NPZ and kind_of(path, start) is not None:  # another archive
         return None
     if found is not None or (by_name is not None and b"\0" not in start):
         return found or by_name
     if kind_of(path, start) is not None:
         return by_name if start.startswith(UTF_16) else None
-    return by_name or text_format(start) or (CSV if path == STANDARD_INPUT else None)
+    if by_name is None and b"\0" not in start:
+        by_name = _first(lambda one: one.text and one.sniff(start))
+    return by_name or (CSV if path == STANDARD_INPUT else None)
 
 
-def text_format(start: bytes) -> str | None:
-    """The kind of text that begins so; None if it looks like none of them."""
-    if b"\0" in start:
-        return None
-    if svmlight.sniff(start):
-        return SVMLIGHT
-    line = next(filter(None, (line.strip() for line in start.splitlines())), b"")
-    return CSV if any(mark in line for mark in SEPARATORS) else None
+def _first(fits: Callable[[FileFormat], bool]) -> str | None:
+    """The first format of which this is true."""
+    return next((one.name for one in FORMATS.values() if fits(one)), None)
+
+
+def _named(path: str, fits: Callable[[FileFormat], object] = lambda one: one.called) -> str | None:
+    """The format of files with this ending: one of those of folders, or of which this is true."""
+    ending = _suffix(path)
+    return _first(lambda one: ending in one.suffixes and bool(fits(one)))
 
 
 def start_of(path: str) -> bytes:
@@ -138,7 +145,8 @@ def piped(path: str) -> Any:
     try:
         if _pipes.get(path, ("", None))[0] != holder:
             file = open(path if own else sys.stdin.fileno(), "rb", closefd=own)  # noqa: SIM115  # read later
-            binary = file.peek(8)[:8].startswith((STREAM_START, b"PAR1", b"ARROW1"))
+            starts = [each for one in FORMATS.values() if one.table for each in one.starts]
+            binary = file.peek(8)[:8].startswith(tuple(starts))
             _pipes[path] = holder, file if binary else Text(path if own else "standard input", file)
         return _pipes[path][1]
     except (AttributeError, OSError, TypeError, ValueError) as error:  # None, closed, or an object without a file
@@ -185,12 +193,12 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
         raise DataError(f"{folder} has no tables or svmlight files; name a folder that has some")
     if any("\udc80" <= letter <= "\udcff" for path in found.files for letter in path[len(folder) :]):  # as Arrow asks
         raise InputMissingError(f"{folder} cannot be read, as the path of a file there is not UTF-8; rename it")
-    endings = {_suffix(path) for path in found.files}
+    called, told_by_names = FORMATS[kind].called, any(map(_named, found.files))
     for path in found.files[chosen]:
         if not _is_shard(path, kind):
             raise _no_shard(path, kind, found.files)
-        if (ending := _suffix(path)) and ending not in SHARDS and not endings.isdisjoint(SHARDS):  # a.parquet.bak
-            raise DataError(f"{path} has another ending than the {CALLED[kind]} files beside it; rename it, or {AWAY}")
+        if told_by_names and _suffix(path) and _named(path) is None:  # a.parquet.bak
+            raise DataError(f"{path} has another ending than the {called} files beside it; rename it, or {AWAY}")
         if kind == SVMLIGHT and "=" in os.path.dirname(os.path.relpath(path, folder)):
             raise DataError(
                 f"{path} lies in a folder that is called key=value, and rows of svmlight have no column of that name; "
@@ -201,36 +209,37 @@ def parts_of(folder: str, chosen: slice = slice(None), told: bool = False) -> li
 
 def _no_shard(path: str, kind: str, files: Sequence[str]) -> DataError:
     """The error for a file in a folder of another kind, which names one of these."""
-    what = kind_of(path, first_bytes(path, f"; {AWAY}"))
-    if what is not None and what[0].startswith("compressed") and _suffix(path) in SHARDS:
-        return DataError(f"{path} is {what[0]}, and {CALLED[kind]} is read as it is; unpack it")
+    what, called = kind_of(path, first_bytes(path, f"; {AWAY}")), FORMATS[kind].called
+    if what is not None and what[0].startswith("compressed") and _named(path):
+        return DataError(f"{path} is {what[0]}, and {called} is read as it is; unpack it")
     like = next((one for one in files if one != path and _shard_kind(one) == kind), None)
     shown = "" if like is None else f" ({like} is one)"
-    return DataError(f"{path} is not {CALLED[kind]}, but lies in a folder of {CALLED[kind]} files; {AWAY}{shown}")
+    return DataError(f"{path} is not {called}, but lies in a folder of {called} files; {AWAY}{shown}")
 
 
 def _kind_among(files: Sequence[str]) -> str | None:
     """The kind of most of these files by their names; if none tells, of the first that is known by its first bytes."""
-    named = Counter(SHARDS[suffix] for suffix in map(_suffix, files) if suffix in SHARDS)
+    named = Counter(filter(None, map(_named, files)))
     if named:
-        return max(CALLED, key=lambda kind: named[kind])
+        return max(named, key=lambda kind: (named[kind], FORMATS[kind].table))
     return next(filter(None, map(_shard_kind, files[:LOOKED])), None)
 
 
 def _shard_kind(path: str) -> str | None:
     """The kind of a file of a folder by its name, or else by its first bytes; text may be anything then."""
-    if (suffix := _suffix(path)) in SHARDS:
-        return SHARDS[suffix]
+    if (named := _named(path)) is not None:
+        return named
     found = _format(path) if os.path.isfile(path) else None
-    return ARROW if found == STREAM else found if found in (PARQUET, ARROW, SVMLIGHT) else None
+    found = ARROW if found == STREAM else found
+    return found if found is not None and found != CSV and FORMATS[found].called else None
 
 
 def _is_shard(path: str, kind: str) -> bool:
     """Whether this is a file of a folder of this kind. Raises InputMissingError."""
-    if kind in (CSV, SVMLIGHT):
-        return _format(path) == kind and (kind == SVMLIGHT or SHARDS.get(_suffix(path)) == CSV)
-    starts = [magic for magic, of in STARTS.items() if of == kind or (kind, of) == (ARROW, STREAM)]
-    return first_bytes(path, f"; {AWAY}").startswith(tuple(starts))
+    if FORMATS[kind].text:
+        return _format(path) == kind and (kind != CSV or _named(path) == CSV)
+    starts = FORMATS[kind].starts + (FORMATS[STREAM].starts if kind == ARROW else ())
+    return first_bytes(path, f"; {AWAY}").startswith(starts)
 
 
 def _suffix(path: str) -> str:

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from streammargin.arrow import check_installed
 from streammargin.errors import DataError, UsageError
-from streammargin.files import no_file, twice_read
+from streammargin.files import STANDARD_INPUT, no_file, twice_read
 from streammargin.sources.open import is_path
-from streammargin.tables.formats import ARROW, PARQUET, STREAM, format_of, is_pipe, piped
-from streammargin.tables.header import ANYTHING, Expected, check_different, is_header, names_of
+from streammargin.tables.file_format import CSV, STREAM
+from streammargin.tables.formats import FORMATS, format_of, is_pipe, piped
+from streammargin.tables.header import ANYTHING, Expected
 from streammargin.tables.readers.base import USUAL, Reader, Room
-from streammargin.tables.textfile import Text, plain_stem
-from streammargin.wording import warn
+from streammargin.tables.textfile import Text
 
 if TYPE_CHECKING:
     from streammargin.tables.readers.folder import Opened
-
-BY_NAME = {".tsv": "\t", ".tab": "\t"}
-OTHERS = ("\t", ";", "|")
 
 
 def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None, room: Room = USUAL) -> Reader:
@@ -74,45 +71,20 @@ def _opener(expected: Expected, room: Room) -> Opened:
 
 
 def _of_file(path: str, kind: str | None, expected: Expected, room: Room) -> Reader:
-    from streammargin.tables.readers import arrow
-
-    opened = {PARQUET: arrow.of_parquet, ARROW: arrow.of_ipc, STREAM: arrow.of_stream_file}
-    if kind in opened:
-        return opened[kind](path, room)
+    found = FORMATS[kind or CSV]
+    if not found.text:
+        return found.opened(path, expected, room)
     with Text(path) as text:
-        return _delimited(text, expected, room)
+        return found.opened(text, expected, room)
 
 
 def _piped(path: str, kind: str | None, expected: Expected, room: Room) -> Reader:
-    """The reader of a pipe, which can be read once: delimited text, or an Arrow stream."""
-    from streammargin.tables.readers import arrow
-
+    """The reader of a pipe, which can be read once: text, or an Arrow stream."""
     file = piped(path)
     if kind == STREAM:
-        return arrow.of_stream(file, "standard input" if path == "-" else path, room)
+        from streammargin.tables.readers.arrow import of_stream
+
+        return of_stream(file, "standard input" if path == STANDARD_INPUT else path, room)
     if not isinstance(file, Text):
         raise DataError("standard input is Parquet or Feather, which cannot be read from a pipe; name the file")
-    return _delimited(file, expected, room, once=True)
-
-
-def _delimited(text: Text, expected: Expected, room: Room, once: bool = False) -> Reader:
-    """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
-    from streammargin.tables.readers.delimited import Delimited, bound, separated
-
-    path = text.name
-    bound(text, room)
-    if not text.start:
-        raise DataError(f"{path} is empty; check the input")
-    separator = expected.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
-    separator, rows = separated(text, [separator, *(OTHERS if expected.separator is None else ())])
-    if not rows or (not any(rows[0]) and len(rows[0]) < 2):
-        raise DataError(f"{path}, line 1 is blank; begin the table with a header or a row")
-    header = is_header(rows[0], rows[1] if len(rows) > 1 else [], expected)
-    if not header and len(rows[0]) > 2 and rows[0] == [str(place) for place in range(len(rows[0]))]:
-        warn(
-            f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
-            "remove it, or write other names"
-        )
-    columns = names_of(rows[0]) if header else [str(place) for place in range(len(rows[0]))]
-    check_different(path, columns)
-    return Delimited(path, separator, columns, header, room, text if once else None)
+    return FORMATS[kind or CSV].opened(file, expected, room, once=True)

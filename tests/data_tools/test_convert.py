@@ -6,7 +6,6 @@ import lzma
 import os
 import subprocess
 import sys
-from types import ModuleType
 from unittest import mock
 
 import h5py
@@ -20,9 +19,10 @@ from hypothesis import strategies as st
 import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.data_tools.main import main
-from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.errors import DataError, OutputError
 from streammargin.sources.batch import Batch, Ordered
-from streammargin.tables import formats
+from streammargin.tables.file_format import FileFormat
+from streammargin.tables.formats import FORMATS
 from streammargin.tables.matrices import svmlight
 from streammargin.tables.textfile import PIECE, Text
 
@@ -306,25 +306,16 @@ def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path, here):
     assert done.stderr.endswith("if these count from 0, use --zero-based\n")
     with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))
-    with pytest.raises(
-        UsageError,
-        match="format must be one of hdf5, csv, parquet, arrow, svmlight, mtx, npy, npz, safetensors, zarr, not 'xml'",
-    ):
-        convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"), format="xml")
 
 
-def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
+def test_a_format_is_an_entry_of_the_registry(tmp_path, monkeypatch):
     """Input that begins with a word of its own, and has one row of one value."""
 
     def read(text, how):
         rows = Batch(np.array([[-1.0], [1.0]]), None, None, None, np.array([1, 2]), None)
         return Ordered(iter([rows]), False, 1, np.dtype(np.float32))
 
-    module = ModuleType("own")
-    module.TEXT, module.read = False, read
-    monkeypatch.setitem(sys.modules, "own", module)
-    monkeypatch.setitem(formats.MATRICES, "own", "own")
-    monkeypatch.setitem(formats.STARTS, b"OWN", "own")
+    monkeypatch.setitem(FORMATS, "own", FileFormat("own", read, starts=(b"OWN",)))
     (tmp_path / "a").write_text("OWN")
     assert convert(str(tmp_path / "a"), str(tmp_path / "a.h5")) == (2, 1, 2)
     assert sm.train(str(tmp_path / "a")).model.predict(str(tmp_path / "a")).tolist() == [1, 2]

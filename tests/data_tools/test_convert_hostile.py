@@ -147,7 +147,7 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
     for text in (f"1{blank}1:2\n0 1:3\n", f"1 1:2{blank}2:3\n0 1:3\n", f"1 1:{blank}2\n0 1:3\n"):
         (tmp_path / "in.txt").write_bytes(text.encode())
         with pytest.raises(DataError):
-            convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"), format="svmlight")
+            convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"))
     before = [] if blank == "\u00a0" else [(f"{blank}1,2\n0,3\n", f"{blank}1")]  # that may stand before a sum of money
     for text, field in (*before, (f"1{blank},2,1\n0,3,4\n", f"1{blank}")):
         (tmp_path / "in.csv").write_bytes(text.encode())

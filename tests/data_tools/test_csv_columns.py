@@ -171,13 +171,13 @@ def test_no_field_is_made_up_or_lost(tmp_path, text, options, message):
 def test_an_option_without_a_use_is_refused(tmp_path, option, text):
     (tmp_path / "in").write_text(text)
     (name,) = option
-    with pytest.raises(UsageError, match=f"which does not use {name}.*; omit it, or use format="):
+    with pytest.raises(UsageError, match=f"which does not use {name}.*; omit it$"):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), **option)
 
 
 def test_the_label_of_another_format_names_that_of_this_one(tmp_path):
     (tmp_path / "in").write_text("1 1:2\n")
-    with pytest.raises(UsageError, match="does not use y; its labels are in each line; omit it, or use format="):
+    with pytest.raises(UsageError, match=r"does not use y; its labels are in each line; omit it$"):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), y="y")
 
 

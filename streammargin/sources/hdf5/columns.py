@@ -111,7 +111,6 @@ AGAIN = "if anndata before 0.7 wrote it, read and write it with a newer one; els
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
-MASK = ("values", "mask")
 
 
 class StoredColumn:

@@ -34,7 +34,6 @@ from streammargin.sources.arrays import (
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.hdf5.columns import (
     LABELS,
-    MASK,
     WEIGHTS,
     ColumnSlices,
     StoredColumn,
@@ -46,6 +45,7 @@ from streammargin.sources.hdf5.columns import (
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, has_link, look_up, opened
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.labels import ATTRIBUTE
+from streammargin.sources.masked import MASK, Masked
 
 SCHEMA = "streammargin-schema"  # an attribute of rows that were made of a table
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
@@ -70,8 +70,6 @@ class HDF5Source(Source):
         self._wanted: np.ndarray | None = None  # (rows,) bool: the rows that need a label; None: all
 
     def masked(self, mask: str) -> Source:
-        from streammargin.sources.masked import Masked
-
         name, _, value = mask.partition("=")
         chosen = self._column(name, MASK)
         self._wanted = chosen.equal(value)

@@ -22,6 +22,7 @@ from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.labels import as_values, lie_inside
 from streammargin.sources.names import listed
 from streammargin.sources.npy import read_header
+from streammargin.tables.file_format import NPY, NPZ, TENSORS, FileFormat
 from streammargin.tables.matrices.base import How, Inside, Take, beside, nowhere
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
 
@@ -285,3 +286,10 @@ class Widened:
         """The next bytes of float32; size: a multiple of 4."""
         raw = self._file.read(size // 2)
         return (np.frombuffer(raw[: len(raw) // 2 * 2], "<u2").astype("<u4") << 16).tobytes()
+
+
+FORMATS = (
+    FileFormat(NPY, read_npy, starts=(b"\x93NUMPY",)),
+    FileFormat(NPZ, read_npz, starts=(b"PK\x03\x04",)),
+    FileFormat(TENSORS, read_tensors, sniff=sniff),
+)

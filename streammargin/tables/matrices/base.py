@@ -1,4 +1,4 @@
-"""The rows of files of numbers: each format has a function that returns `Ordered` rows, and a line in `formats.py`.
+"""The rows of files of numbers: each format has a function that returns `Ordered` rows, and an entry of FORMATS.
 
 Such files are read front to back, and once: by `predict`, or to make a file of them that can be read at random.
 """

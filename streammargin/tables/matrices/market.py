@@ -17,11 +17,11 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.sources.batch import Ordered
 from streammargin.sources.names import as_names
+from streammargin.tables.file_format import MARKET, FileFormat
 from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.matrices.compressed import Entries, check_shape, check_space, deal
 from streammargin.tables.textfile import Text, decoded, plain_lines
 
-START = b"%%MatrixMarket"
 NAMES = ("features", "genes")
 
 
@@ -165,3 +165,6 @@ def _parsed(raw: bytes) -> np.ndarray | None:
             return np.fromstring(raw.decode("ascii"), sep=" ")
         except (ValueError, DeprecationWarning):
             return None
+
+
+FORMATS = (FileFormat(MARKET, read, text=True, starts=(b"%%MatrixMarket",), inside=inside),)

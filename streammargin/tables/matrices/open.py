@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -22,19 +21,8 @@ from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.masked import none_has
 from streammargin.sources.names import chosen
 from streammargin.sources.open import check_files
-from streammargin.tables.formats import (
-    MARKET,
-    MATRICES,
-    SVMLIGHT,
-    TEXTS,
-    ZARR,
-    files_of,
-    format_of,
-    is_pipe,
-    is_table,
-    parts_of,
-    piped,
-)
+from streammargin.tables.file_format import MARKET, SVMLIGHT, ZARR
+from streammargin.tables.formats import FORMATS, files_of, format_of, is_pipe, is_table, parts_of, piped
 from streammargin.tables.header import is_number, may_be_index
 from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import How
@@ -89,7 +77,7 @@ def _in_turn(files: Sequence[str], how: How, kind: str | None) -> Iterator[Batch
 
 def _open(path: str, how: How, kind: str | None) -> Ordered:
     kind = kind or format_of(path)
-    assert kind in MATRICES
+    assert kind is not None
     if how.mask is not None:
         check_files(path)
     if kind == MARKET and os.path.isdir(path):
@@ -97,18 +85,16 @@ def _open(path: str, how: How, kind: str | None) -> Ordered:
     pipe, table = is_pipe(path), split_name(how.y)
     if not pipe and not os.path.exists(path):
         raise no_file(path)
-    module, _, function = MATRICES[kind].partition(":")
-    read = getattr(importlib.import_module(module), function or "read")
     name = "standard input" if path == STANDARD_INPUT else path
     given: Any = path
-    if kind in TEXTS:
+    if FORMATS[kind].text:
         given = piped(path) if pipe else how.opened.enter_context(Text(path))
         given.piece, given.memory = Room(how.memory).text(PIECE), how.memory
     elif pipe:
         raise DataError(f"{name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
-    elif kind != ZARR:
+    elif not os.path.isdir(path):
         first_bytes(path)  # says why it cannot be read
-    found = read(given, how if table is None else replace(how, y=None))
+    found = FORMATS[kind].opened(given, how if table is None else replace(how, y=None))
     return found if table is None else labelled(found, name, *table)
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.arrays import check_filled, value_dtype
 from streammargin.sources.batch import Batch, Ordered, finite_rows
-from streammargin.sources.hdf5.columns import MASK
+from streammargin.sources.kinds import is_zarr
 from streammargin.sources.labels import LabelCursor, lie_inside
-from streammargin.sources.masked import having, kept
+from streammargin.sources.masked import MASK, having, kept
 from streammargin.sources.names import listed
+from streammargin.tables.file_format import ZARR, FileFormat
 from streammargin.tables.matrices.base import How, Take, beside
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
 
@@ -236,3 +237,6 @@ class StoreEntries:
         whole = np.concatenate(parts)
         self._left = whole[count:].copy()
         return whole[:count]
+
+
+FORMATS = (FileFormat(ZARR, read, inside=is_zarr),)

@@ -12,6 +12,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch, Ordered
+from streammargin.tables.file_format import SVMLIGHT, FileFormat
 from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.textfile import Text, check_label, plain_lines
 from streammargin.wording import short, shown
@@ -154,3 +155,7 @@ def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tu
     if features is not None and column >= features:
         raise DataError(f"{where}: the index {index} exceeds `features={features}`")
     return column, value
+
+
+ENDINGS = (".svm", ".svmlight", ".libsvm")
+FORMATS = (FileFormat(SVMLIGHT, read, text=True, sniff=sniff, suffixes=ENDINGS, called="svmlight"),)

@@ -16,9 +16,10 @@ import numpy as np
 from streammargin.arrow import pa
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
+from streammargin.tables.file_format import ARROW, PARQUET, STREAM, FileFormat
 from streammargin.tables.header import StoredNames, check_different, is_blank, names_of
 from streammargin.tables.readers.base import USUAL, Reader, Room
-from streammargin.tables.readers.messages import Checked, check_file
+from streammargin.tables.readers.messages import MARK, Checked, check_file
 from streammargin.tables.readers.unit import RowGroup, by_rows, check_chunks
 from streammargin.tables.types import is_category, kind_of, worded
 from streammargin.wording import short, shown
@@ -357,3 +358,12 @@ def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
 
     first = sum(sizes[: groups.start or 0])
     return Batches(path, schema, opened, room, [path], count=sum(sizes[groups]), first=first)
+
+
+FORMATS = (
+    FileFormat(PARQUET, lambda path, expected, room: of_parquet(path, room), table=True, starts=(b"PAR1",),
+               suffixes=(".parquet", ".pq"), called="Parquet"),
+    FileFormat(ARROW, lambda path, expected, room: of_ipc(path, room), table=True, starts=(b"ARROW1",),
+               suffixes=(".feather", ".arrow"), called="Arrow"),
+    FileFormat(STREAM, lambda path, expected, room: of_stream_file(path, room), table=True, starts=(MARK,)),
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """The interface of a reader: the columns of a table, as batches of Arrow, in order and as often as asked.
 
-A new format is one new file with a subclass of Reader, and one line in `streammargin/tables/open.py`.
+A new format is a new file with a subclass of Reader, which lists it in FORMATS (`streammargin/tables/file_format.py`).
 """
 
 from __future__ import annotations

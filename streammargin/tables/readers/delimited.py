@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,13 +17,17 @@ from streammargin.arrow import csv as arrow_csv
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import writes
+from streammargin.tables.file_format import CSV, FileFormat
+from streammargin.tables.header import Expected, check_different, is_header, names_of
 from streammargin.tables.readers.base import BLANKS, Reader, Room
-from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines
-from streammargin.wording import counted, short, shown
+from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines, plain_stem
+from streammargin.wording import counted, short, shown, warn
 
 GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 PADDED, LOOKED_AT = re.compile("0[0-9]+"), 1 << 16  # a number of a code; bytes of the first rows
+BY_NAME = {".tsv": "\t", ".tab": "\t"}  # endings with their separator
+OTHERS = ("\t", ";", "|")  # than a comma
 NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
@@ -343,3 +348,33 @@ def separated(text: Text, separators: Sequence[str]) -> tuple[str, list[list[str
             if len(rows[0]) > 1:
                 return separator, rows
     return separators[0], first_rows(text, separators[0])
+
+
+def of_text(text: Text, expected: Expected, room: Room, once: bool = False) -> Reader:
+    """A reader of delimited text: the separator by suffix or by the first line, the header by its first two lines."""
+    path = text.name
+    bound(text, room)
+    if not text.start:
+        raise DataError(f"{path} is empty; check the input")
+    separator = expected.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
+    separator, rows = separated(text, [separator, *(OTHERS if expected.separator is None else ())])
+    if not rows or (not any(rows[0]) and len(rows[0]) < 2):
+        raise DataError(f"{path}, line 1 is blank; begin the table with a header or a row")
+    header = is_header(rows[0], rows[1] if len(rows) > 1 else [], expected)
+    if not header and len(rows[0]) > 2 and rows[0] == [str(place) for place in range(len(rows[0]))]:
+        warn(
+            f"{path}: the first line numbers the columns, and is read as a row; if it is a header, "
+            "remove it, or write other names"
+        )
+    columns = names_of(rows[0]) if header else [str(place) for place in range(len(rows[0]))]
+    check_different(path, columns)
+    return Delimited(path, separator, columns, header, room, text if once else None)
+
+
+def sniff(start: bytes) -> bool:
+    """Whether the first line has a separator."""
+    line = next(filter(None, (line.strip() for line in start.splitlines())), b"")
+    return any(mark.encode() in line for mark in (",", *OTHERS))
+
+
+FORMATS = (FileFormat(CSV, of_text, text=True, table=True, sniff=sniff, suffixes=(".csv", *BY_NAME), called="CSV"),)

@@ -12,7 +12,6 @@ import numpy as np
 
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError, UsageError
-from streammargin.files import check_apart
 from streammargin.matching import Matcher
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.arrays import value_dtype
@@ -112,10 +111,7 @@ def of_hdf5(path: str, how: How) -> Ordered:
         labels = y or ("y" if has_link(file, "y") else None)
         weights = "sample_weight" if has_link(file, "sample_weight") else None
         found = beside(found, path, replace(how, y=labels, weight=weights), home=file)
-        names = None
-        if column is not None:
-            check_apart({"the output": how.near}, column.files)
-            names = read_names(column, width)
+        names = None if column is None else read_names(column, width)
         return Ordered(found, True, width, value_dtype(stored, f"{path}: X"), names)
     source = how.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, how.memory)
@@ -144,12 +140,10 @@ class _Entries:
 
 def _csc_group(file: h5py.File, x: str, path: str, how: How, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows; held: bytes of the memory that names take."""
-    files: list[str] = []  # that links lead to
-    group = look_up(file, x, path, files)
+    group = look_up(file, x, path)
     with decoding(path):
         shape = check_shape(attribute(group, "shape"), f"{path}: {group.name}")
-        parts = {name: look_up(group, name, path, files) for name in ("data", "indices", "indptr")}
-        check_apart({"the output": how.near}, files)
+        parts = {name: look_up(group, name, path) for name in ("data", "indices", "indptr")}
         for name, part in parts.items():
             if not isinstance(part, h5py.Dataset) or part.ndim != 1:
                 raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")

@@ -7,7 +7,6 @@ source. It leaves memory as it was for values that were never written, if no fil
 from __future__ import annotations
 
 import contextlib
-import os
 from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -299,10 +298,3 @@ def _first_unwritten(dataset: h5py.Dataset) -> int | None:
     # the first number that is not its own rank is behind a gap
     missing = int(np.argmax(np.append(numbers != np.arange(len(numbers)), True)))
     return missing // across * rows
-
-
-def beside(name: str, home: str) -> str | None:
-    """The path where HDF5 finds a file named in another: as named, or in the other's directory; None: nowhere."""
-    folder = os.path.dirname(home)
-    places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))
-    return next((place for place in places if os.path.lexists(place)), None)

@@ -141,11 +141,11 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
         if isinstance(one.metadata["kind"], InputName)
     }
     given = {
-        "x": (["--x", "rows"], ["rows.h5"]),
-        "y": (["--y", "labels.h5:y"], ["labels.h5", "far.h5"]),
+        "x": (["--x", "rows"], ["a.h5"]),
+        "y": (["--y", "labels.h5:y"], ["labels.h5"]),
         "sample_weight": (["--sample-weight", "w.npy"], ["w.npy"]),
-        "mask": (["--mask", "kind=1"], ["kind.h5"]),
-        "valid": (["--valid", "valid.h5"], ["valid.h5", "held.h5"]),
+        "mask": (["--mask", "kind.h5:kind=1"], ["kind.h5"]),
+        "valid": (["--valid", "valid.h5"], ["valid.h5"]),
         "groups": (["--penalty", "group:g.txt"], ["g.txt"]),
         "init": (["--init", "first.npz"], ["first.npz"]),
     }
@@ -157,28 +157,18 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     np.save(tmp_path / "epsilon.npy", np.ones(len(y)))
     np.save(tmp_path / "tasks.npy", np.arange(len(y)) % 2)
     sm.train((X, y)).model.save(tmp_path / "first.npz")
-    for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5", "kind.h5"):
+    for name in ("a.h5", "labels.h5", "valid.h5", "g.h5", "kind.h5"):
         write_h5(tmp_path / name, X, y, g=np.arange(10) // 2, kind=np.arange(len(y)) % 2)
     (tmp_path / "g.txt").write_text("".join(f"{column // 2}\n" for column in range(10)))
-    links = {
-        "a.h5": {"rows": "rows.h5", "g": "g.h5", "kind": "kind.h5"},
-        "labels.h5": {"y": "far.h5"},
-        "valid.h5": {"y": "held.h5"},
-    }
-    for name, parts in links.items():
+    for name in ("a.h5", "valid.h5"):
         with h5py.File(tmp_path / name, "a") as file:
-            for part, other in parts.items():
-                if part in file:
-                    del file[part]
-                file[part] = h5py.ExternalLink(other, "/X" if part == "rows" else f"/{part}")
-            if name == "valid.h5":
-                file.move("X", "rows")
+            file.move("X", "rows")
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     everything = [word for words, _ in given.values() for word in words]
     protected = {"a.h5", *(name for _, names in given.values() for name in names)}
     asked = [(everything, name) for name in sorted(protected)]
     asked += [
-        ([*everything, "--penalty", "group:g"], "g.h5"),
+        ([*everything, "--penalty", "group:g.h5:g"], "g.h5"),
         ([*everything, "--penalty", "exclusive:labels.h5:g"], "labels.h5"),
         ([*everything, "--loss", "interpolate:epsilon.npy"], "epsilon.npy"),
         ([*everything, "--tasks", "tasks.npy"], "tasks.npy"),
@@ -188,14 +178,14 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
             done = here("train", "a.h5", *words, *output, "--force", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (name, output, done.stderr)
     for verb in (["convert", "a.h5"], ["shuffle", "a.h5"], ["split", "a.h5", "b.h5"]):
-        for name in ("rows.h5", "labels.h5", "far.h5"):
+        for name in ("a.h5", "labels.h5"):
             words = [name, "--x", "rows", "--y", "labels.h5:y", "--force"]
             done = call(*verb, *words, module="streammargin.data_tools", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
     done = here("train", "a.h5", *everything, "-o", "m.npz", "-q", cwd=tmp_path)  # and all of it can be trained on
     assert done.returncode == 0, done.stderr
-    for name in ("m.npz", "rows.h5"):
+    for name in ("m.npz", "a.h5"):
         done = here("predict", "m.npz", "a.h5", "--x", "rows", "-o", name, "--force", cwd=tmp_path)
         assert done.returncode == 2 and "is an input as well" in done.stderr, (name, done.stderr)
 

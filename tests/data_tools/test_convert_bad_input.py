@@ -18,7 +18,6 @@ from streammargin.data_tools.main import main
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.hdf5.columns import write_names
 
 
 def converted(tmp_path, content, name="in.csv", **options):
@@ -193,24 +192,6 @@ def test_a_column_of_more_values_than_rows_is_refused_before_they_are_sorted(tmp
     with pytest.raises(DataError, match="column 1 has 5 values in 3 rows; sum the duplicates first"):
         convert(csc_file(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
     assert os.listdir(tmp_path) == ["in.h5"]
-
-
-def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):
-    X = random_matrix(3).tocsc()
-    inside, far = csc_file(tmp_path / "in.h5", X), csc_file(tmp_path / "far.h5", X)
-    with h5py.File(far, "a") as file:
-        file["y"] = np.arange(X.shape[0])
-        write_names(file, np.array([f"gene {k}" for k in range(X.shape[1])], object))
-    before = (tmp_path / "far.h5").read_bytes()
-    for part in ("X/data", "X", "y", "var"):
-        with h5py.File(inside, "a") as file:
-            if part in file:
-                del file[part]
-            file[part] = h5py.ExternalLink("far.h5", f"/{part}")
-        with pytest.raises(UsageError, match=r"the output .*far\.h5 is an input as well"):
-            convert(inside, far, force=True)
-        assert (tmp_path / "far.h5").read_bytes() == before
-        csc_file(inside, X)
 
 
 def test_broken_csc_groups_are_named(tmp_path):

@@ -92,21 +92,17 @@ def test_resized_and_partly_filled_last_chunk(tmp_path):
         assert_rows(source, X, (2, 11, 21))
 
 
-def test_compact_linked_and_user_block(tmp_path):
+def test_compact_and_user_block(tmp_path):
     X = numbers()
     y = two_labels(ROWS)
-    write_dense(tmp_path / "linked.h5", X)
     with h5py.File(tmp_path / "compact.h5", "w") as file:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_layout(h5py.h5d.COMPACT)
         space = h5py.h5s.create_simple(X.shape)
         h5py.Dataset(h5py.h5d.create(file.id, b"X", h5py.h5t.NATIVE_DOUBLE, space, plist))[:] = X
-    with h5py.File(tmp_path / "link.h5", "w") as file:
-        file["noise"] = np.full(1000, 3.0)  # bytes that must not be taken for rows
-        file["X"] = h5py.ExternalLink("linked.h5", "X")
     with h5py.File(tmp_path / "block.h5", "w", userblock_size=512) as file:
         file["X"], file["y"] = X, y
-    for name in ("compact", "link", "block"):
+    for name in ("compact", "block"):
         with open_source(tmp_path / f"{name}.h5") as source:
             assert_rows(source, X, (5, 6))
 

@@ -132,16 +132,6 @@ def test_names_that_are_none(tmp_path, fault):
         source.feature_names()
 
 
-def test_names_of_another_file_are_of_the_files_read(tmp_path):
-    other = written(tmp_path / "other.h5", table)
-
-    def link(file):
-        file["var"] = h5py.ExternalLink("other.h5", "var")
-
-    with open_source(written(tmp_path / "a.h5", link)) as source:
-        assert source.feature_names().tolist() == NAMES and other in source.files()
-
-
 def test_anndata_reads_what_is_written(tmp_path):
     anndata = pytest.importorskip("anndata")
     with h5py.File(tmp_path / "a.h5", "w") as file:

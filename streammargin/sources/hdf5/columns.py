@@ -117,27 +117,28 @@ class StoredColumn:
     """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
     The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
-    its values. width: None, or if `wide` allows it the number of columns of a dataset or array (n, width).
+    its values, if that of the rows does not. width: None, or if `wide` allows it the number of columns of a dataset or
+    array (n, width).
     """
 
-    def __init__(self, node: Any, name: str, files: Sequence[str], wide: bool = False) -> None:
+    def __init__(self, node: Any, name: str, files: Sequence[str] = (), wide: bool = False) -> None:
         self.name = name
-        self.files: list[str] = list(files)
+        self.files = files
         self.categories: np.ndarray | None = None
         self.mask: h5py.Dataset | None = None
         self.wanted: np.ndarray | None = None  # (n,) bool: the rows that must have a value; None: all
         parts = set(node) if isinstance(node, h5py.Group) else set()
         if {"codes", "categories"} <= parts:
-            self.categories = _all(self._part(node, "categories"), name)
-            node = self._part(node, "codes")
+            self.categories = _all(look_up(node, "categories", name), name)
+            node = look_up(node, "codes", name)
         elif {"values", "mask"} <= parts:
-            self.mask = self._part(node, "mask")
-            node = self._part(node, "values")
+            self.mask = look_up(node, "mask", name)
+            node = look_up(node, "values", name)
         elif isinstance(node, h5py.Dataset):
             link = attribute(node, "categories")  # anndata before 0.8
             if isinstance(link, h5py.Reference):
                 place = h5py.h5r.get_name(link, node.file.id) or b""
-                self.categories = _all(look_up(node.file, place.decode(), name, self.files), name)
+                self.categories = _all(look_up(node.file, place.decode(), name), name)
         if isinstance(node, h5py.Group):
             raise DataError(
                 f"{name} is a group, not a column; name a column in it with `y={node.name[1:]}/NAME`; it has "
@@ -164,9 +165,6 @@ class StoredColumn:
             raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
         if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):
             raise DataError(f"{name}: its mask does not fit a column of {self.length} values; write the column again")
-
-    def _part(self, group: h5py.Group, part: str) -> Any:
-        return look_up(group, part, self.name, self.files)
 
     @property
     def held_bytes(self) -> int:
@@ -221,7 +219,7 @@ class StoredColumn:
         beside = look_up(self.data.parent, OUTPUTS, self.name) if isinstance(self.data, h5py.Dataset) else None
         if not isinstance(beside, h5py.Dataset) or beside.shape != (count,):
             return output_names(count)
-        column = StoredColumn(beside, f"{self.name}, {OUTPUTS}", ())
+        column = StoredColumn(beside, f"{self.name}, {OUTPUTS}")
         return as_names([name for part in column.chunks(1 << 16) for name in part.tolist()], column.name).tolist()
 
 
@@ -307,7 +305,7 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
 
 def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column. DataError for one that declares to be long."""
-    column = StoredColumn(node, name, ())
+    column = StoredColumn(node, name)
     if column.length * column.data.dtype.itemsize > CATEGORIES:
         raise DataError(f"{name} has {column.length} categories, too many for labels; remove unused categories")
     parts = list(column.chunks(1 << 16))
@@ -319,18 +317,16 @@ def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = 
 
     `barcode` is also 10x's dataset of them, or the index of obs.
 
-    wide: as of `StoredColumn`; files: those read to get there.
+    wide, files: as of `StoredColumn`.
     """
     for full in (name, f"{OBS}/{name}", *([CELLS] if name == BARCODE else ())):
-        read = list(files)
-        node = look_up(home, full, path, read)
+        node = look_up(home, full, path)
         if node is not None:
-            return StoredColumn(node, f"{path}: {full}", read, wide=wide)
+            return StoredColumn(node, f"{path}: {full}", files, wide=wide)
     if name == BARCODE:
-        read = list(files)
-        place, node = _index(home, look_up(home, OBS, path, read), OBS, path, read)
+        place, node = _index(home, look_up(home, OBS, path), OBS, path)
         if node is not None:
-            return StoredColumn(node, f"{path}: {place}", read, wide=wide)
+            return StoredColumn(node, f"{path}: {place}", files, wide=wide)
     return None
 
 
@@ -417,12 +413,11 @@ def names_column(file: h5py.File, x: str, path: str) -> StoredColumn | None:
     """The column names of the rows x, or None if the file has none."""
     with decoding(path):
         for place in _places(file, x, path):
-            files: list[str] = []
-            node = look_up(file, place, path, files)
+            node = look_up(file, place, path)
             if posixpath.basename(place) == VAR:
-                place, node = _index(file, node, place, path, files)
+                place, node = _index(file, node, place, path)
             if node is not None:
-                return StoredColumn(node, f"{path}: {place}", files)
+                return StoredColumn(node, f"{path}: {place}")
     return None
 
 
@@ -458,12 +453,12 @@ def _places(file: h5py.File, x: str, path: str) -> list[str]:
     return [f"{x}/features/id", f"{x}/genes"] if inside else []
 
 
-def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str]) -> tuple[str, Any]:
+def _index(file: h5py.File, table: Any, place: str, path: str) -> tuple[str, Any]:
     """The index column of anndata's table; None if `table` is not such a table."""
     if isinstance(table, h5py.Group):
         name = attribute(table, "_index")
         place = f"{place}/{name}"
-        node = None if name is None else look_up(file, place, path, files)
+        node = None if name is None else look_up(file, place, path)
         if node is None and name is not None:
             raise DataError(f"{path} has no {place}, which should have its names; write it again with anndata")
         return place, node

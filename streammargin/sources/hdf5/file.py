@@ -65,7 +65,7 @@ class HDF5Source(Source):
         self._others: list[Any] = []
         self._named: dict[tuple[str, tuple[str, str]], StoredColumn] = {}
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
-        self._files = [path]  # files that contain the rows
+        self._files = [path]  # the file of the rows, and that of a mask
         self._seen: dict[str, tuple[int, ...] | None] = {}
         self._wanted: np.ndarray | None = None  # (rows,) bool: the rows that need a label; None: all
 
@@ -181,9 +181,6 @@ class HDF5Source(Source):
 
     def files(self) -> list[str]:
         found = list(self._files)
-        with contextlib.suppress(StreamMarginError):  # reported when needed
-            column = names_column(self.file, self.x, self.path)
-            found.extend([] if column is None else column.files)
         for given, default, what in self._columns():
             if _is_name(given):
                 # a missing one is reported when it is needed
@@ -291,8 +288,8 @@ class CSRHDF5Source(HDF5Source):
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
         super().__init__(file, path, x, y, sample_weight)
-        home = look_up(file, x, path, self._files)
-        group = {part: look_up(home, part, path, self._files) for part in ("data", "indices", "indptr", "shape")}
+        home = look_up(file, x, path)
+        group = {part: look_up(home, part, path) for part in ("data", "indices", "indptr", "shape")}
         for part in ("data", "indices", "indptr"):
             if not isinstance(group[part], h5py.Dataset) or group[part].ndim != 1:
                 raise DataError(
@@ -496,7 +493,7 @@ class DenseHDF5Source(HDF5Source):
 
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
         super().__init__(file, path, x, y, sample_weight)
-        dataset = look_up(file, x, path, self._files)
+        dataset = look_up(file, x, path)
         if dataset.shape is None or dataset.ndim != 2:
             raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
         self.rows: int = int(dataset.shape[0])

@@ -12,10 +12,10 @@ from typing import Any
 
 import h5py
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError
-from streammargin.files import check_input, short_reason
+from streammargin.errors import DataError, StreamMarginError
+from streammargin.files import short_reason
 from streammargin.sources.hdf5.heap import is_virtual, text_attribute
-from streammargin.stored import beside, check_here, elsewhere, open_hdf5
+from streammargin.stored import check_here, elsewhere, open_hdf5
 
 _METADATA = 1 << 20  # bytes of HDF5's metadata cache; in memory it takes seven times as much
 _DEPTH = 16  # longest chain of links
@@ -40,43 +40,23 @@ def has_link(group: h5py.Group, name: str) -> bool:
     return group.id.links.exists(name.encode())
 
 
-def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str]:
-    """The other files on the link path to an object; only regular files are opened.
+def check_inside(home: h5py.Group, name: str, path: str, depth: int = 0) -> None:
+    """Raise DataError if the links to an object lead to another file, or to a virtual dataset.
 
-    The path ends where the object is missing, or links form a cycle. Raises InputMissingError for a pipe, DataError for
-    a virtual dataset.
+    The way ends where the object is missing, or links form a cycle.
     """
-    found: list[str] = []
     node = home.file["/"] if name.startswith("/") else home
     parts = [part for part in name.split("/") if part not in ("", ".")]
     for k, part in enumerate(parts):
         if depth > _DEPTH or not isinstance(node, h5py.Group) or not has_link(node, part):
-            break
+            return
         info = node.id.links.get_info(part.encode())
-        kind = info.type
-        if kind == h5py.h5l.TYPE_HARD:
-            if is_virtual(node.file, info.u):
-                raise elsewhere(f"{path}: {name}")
-            node = node[part]
-            continue
-        value = node.id.links.get_val(part.encode())
-        target = "/".join([os.fsdecode(value[1] if isinstance(value, tuple) else value), *parts[k + 1 :]])
-        if kind == h5py.h5l.TYPE_SOFT:
-            return followed(node, target, path, depth + 1)
-        where = beside(os.fsdecode(value[0]), node.file.filename)
-        if where is not None:
-            _check_regular(where, f"{path}: {name} is a link to another file")
-            with opened(where) as other:
-                found = [where, *followed(other, target, where, depth + 1)]
-        break
-    return found
-
-
-def _check_regular(where: str, whose: str) -> None:
-    try:
-        check_input(where)
-    except InputMissingError as error:
-        raise InputMissingError(f"{whose}: {error}") from error
+        if info.type == h5py.h5l.TYPE_SOFT:
+            target = os.fsdecode(node.id.links.get_val(part.encode()))
+            return check_inside(node, "/".join([target, *parts[k + 1 :]]), path, depth + 1)
+        if info.type != h5py.h5l.TYPE_HARD or is_virtual(node.file, info.u):
+            raise elsewhere(f"{path}: {name}")
+        node = node[part]
 
 
 @contextlib.contextmanager
@@ -91,15 +71,12 @@ def decoding(path: str) -> Iterator[None]:
         raise DataError(f"{path} cannot be decoded ({reason}); it is damaged; copy or convert it again") from error
 
 
-def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> Any:
-    """The object of this name, None if there is none; DataError for a dangling link.
-
-    files: other files that contain it are appended. InputMissingError if one of them is a pipe.
-    """
+def look_up(home: Any, name: str, path: str) -> Any:
+    """The object of this name, None if there is none; DataError for a dangling link, and one to another file."""
     if not isinstance(home, h5py.Group):
         return None
     with decoding(f"{path}: {name}"):
-        on_the_way = followed(home, name, path)
+        check_inside(home, name, path)
         if name not in home:
             return None
         try:
@@ -108,16 +85,9 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
             link = home.get(name, getlink=True)
             if isinstance(link, h5py.SoftLink):
                 raise DataError(f"{path}: {name} is a link to {link.path}, which cannot be followed") from None
-            if isinstance(link, h5py.ExternalLink):
-                raise DataError(
-                    f"{path}: {name} is a link to {link.path} in the file {link.filename}, which cannot be followed; "
-                    "put that file where the link points"
-                ) from None
             raise
         if isinstance(node, h5py.Dataset):
             check_here(node, f"{path}: {name}")
-        if files is not None:
-            files.extend(on_the_way)
         return node
 
 

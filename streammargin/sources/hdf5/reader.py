@@ -120,7 +120,7 @@ class RowReader:
         elif raw or (plain and self.stored.isnative):
             self._offset = dataset.id.get_offset()  # None: never written, or stored in the object header
         if self._offset is not None or self._chunks is not None:
-            self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # of an external link, its target
+            self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
         """Fill out[:stop - start]; scratch (uint8) is needed if the stored type differs.

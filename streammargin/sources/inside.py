@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import graphlib
 import os
 import stat
 from collections import deque
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import NamedTuple
 
 from streammargin.errors import InputMissingError, StreamMarginError
@@ -28,17 +25,15 @@ class Inside(NamedTuple):
 def inside(folder: str) -> Inside:
     """What is below a folder, links followed, but for BESIDE and names that begin with . or _, as for Arrow and Spark.
 
-    _key=value is a key. A file has the name by which it is reached without a link, if there is one. What cannot be
-    read, and links in a circle, are faults; other names are listed all the same.
+    _key=value is a key. A file has the name by which it is reached without a link, if there is one; a folder counts
+    once. What cannot be read is a fault; other names are listed all the same.
     """
     found: dict[Place | str, str] = {}
     again, faults = [], []
-    ways: dict[tuple[Place, Place], str] = {}
-    todo: deque[tuple[str, Place | None]] = deque([(folder, None)])
-    links: deque[tuple[str, Place | None]] = deque()
+    todo, links = deque([folder]), deque[str]()
     seen: set[Place] = set()  # folders
     while todo or links:
-        path, above = todo.popleft() if todo else links.popleft()
+        path = todo.popleft() if todo else links.popleft()
         try:
             status = _status(path)
             here = status.st_dev, status.st_ino
@@ -48,18 +43,14 @@ def inside(folder: str) -> Inside:
                 if found.setdefault(here, path) != path:
                     again.append(path)
                 continue
-            if above is not None:
-                ways.setdefault((above, here), path)
             if here not in seen:
                 seen.add(here)
                 for name in _names(path):
                     entry = os.path.join(path, name)
-                    (links if os.path.islink(entry) else todo).append((entry, here))
+                    (links if os.path.islink(entry) else todo).append(entry)
         except StreamMarginError as fault:
             faults.append(fault)
             found[path] = path
-    if circle := _circle(ways):
-        faults.append(InputMissingError(f"{circle} is a link to a folder above it, so that there is no end; remove it"))
     return Inside(sorted(found.values()), sorted(again), faults)
 
 
@@ -82,16 +73,3 @@ def _names(folder: str) -> list[str]:
         raise InputMissingError(f"{folder} cannot be read ({error.strerror}); {AWAY}") from error
     hidden = [name.startswith(".") or (name.startswith("_") and "=" not in name) for name in names]
     return [name for name, left_out in zip(names, hidden, strict=True) if not (left_out or name in BESIDE)]
-
-
-def _circle(ways: Mapping[tuple[Place, Place], str]) -> str:
-    """The path of a link in a circle of folders; ways: paths from a folder to one in it. "" if there is no circle."""
-    order: graphlib.TopologicalSorter[Place] = graphlib.TopologicalSorter()
-    for above, here in ways:
-        order.add(here, above)
-    try:
-        order.prepare()
-    except graphlib.CycleError as error:
-        paths = [ways[pair] for pair in pairwise(error.args[1])]
-        return min(filter(os.path.islink, paths), default=paths[0])
-    return ""

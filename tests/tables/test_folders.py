@@ -151,21 +151,17 @@ def test_what_cannot_be_read_is_named(kind):
     os.unlink(other)
     os.makedirs("F/deep/er")
     os.symlink("../..", "F/deep/er/up")
-    check_refused("F/deep/er/up is a link to a folder above it, so that there is no end; remove it")
-    os.unlink("F/deep/er/up")
     os.symlink("../../deep", "F/deep/er/one")
-    check_refused("F/deep/er/one is a link to a folder above it")
-    os.unlink("F/deep/er/one")
-    assert files_of("F") == [name]
+    assert files_of("F") == [name]  # a folder counts once, whatever leads to it
 
 
-def test_two_links_that_lead_to_each_other_are_a_loop():
+def test_two_links_may_lead_to_each_other():
     write(rows(0, 30), "F/a/x.csv")
     write(rows(0, 30), "F/b/y.csv")
     os.symlink("../b", "F/a/to")
     assert len(files_of("F")) == 2
     os.symlink("../a", "F/b/to")
-    check_refused("F/[ab]/to is a link to a folder above it")
+    assert len(files_of("F")) == 2
 
 
 def check_refused(message, kinds=(InputMissingError, DataError)):

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from reference.datasets import noisy
 from reference.sources import CountingSource
+from reference.stopped import bits
 
 import streammargin as sm
 from streammargin.driver import clock, plan
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.columns import few_columns
+from streammargin.solvers.columns import gathered_steps
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.margin import small_problem
 from streammargin.solvers.newton import model, near_margin, steps
@@ -42,8 +43,7 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr("streammargin.solvers.cache.rows.BUFFERS", 0)
-    monkeypatch.setattr(few_columns, "UNIT", 0.0)
-    monkeypatch.setattr(few_columns, "VISITS", 12)
+    monkeypatch.setattr(gathered_steps, "UNIT", 0.0)
 
 
 # the work of one class, and a training that makes it for one class after the other
@@ -55,7 +55,7 @@ WORK = [
     (model, "minimise_quadratic", {"loss": "hinge", "solver": "prox-newton", "penalty": "l1"}, 10),
     (small_problem.kernel, "nearest_point", {"solver": "active-set", "C": np.inf}, 10),
     (column_steps, "minimise", {"loss": "hinge", "solver": "pdprox", "penalty": "l1"}, 0),
-    (few_columns, "minimise", {"loss": "logistic", "solver": "pdprox", "penalty": "l21", "tol": 1e-9}, 0),
+    (gathered_steps, "over", {"loss": "logistic", "solver": "pdprox", "penalty": "l21", "tol": 1e-9}, 0),
 ]
 of_each = pytest.mark.parametrize(
     "module, name, options, blocks", WORK, ids=[f"{m.__name__.rpartition('.')[2]}-{b}" for m, _, _, b in WORK]
@@ -91,17 +91,16 @@ def test_so_is_the_clock(module, name, options, blocks, monkeypatch, small_plans
 
 @pytest.mark.parametrize("blocks", [0, 10])
 def test_steps_on_gathered_columns_are_made_in_units(blocks, monkeypatch, small_plans):
-    """A signal or the clock waits for some products; the same training goes on in the next unit, up to its bound."""
+    """A signal or the clock waits for some rows; how long a unit is changes no bit."""
     data, options = rows_for(blocks, {"solver": "pdprox"})[0], {"loss": "logistic", "solver": "pdprox", "tol": 1e-6}
-    calls = counted(monkeypatch, few_columns, "minimise")
+    calls = counted(monkeypatch, gathered_steps, "over")
     cut = sm.train(data, **options, penalty="l21")
     units = len(calls)
-    monkeypatch.setattr(few_columns, "UNIT", 1e9)
+    monkeypatch.setattr(gathered_steps, "UNIT", 1e9)
     whole = sm.train(data, **options, penalty="l21")
-    passes, few = whole.passes, len(calls) - units
-    assert whole.converged and cut.converged and cut.passes <= passes + 1
-    assert units > few + 2
-    monkeypatch.setattr(few_columns, "UNIT", 0.0)
+    assert whole.converged and units > 5 * (len(calls) - units)
+    assert bits(cut)[0] == bits(whole)[0]
+    monkeypatch.setattr(gathered_steps, "UNIT", 0.0)
     calls.clear()
     result = sm.train(data, **options, penalty="l21", should_stop=lambda: "signal" if len(calls) >= 2 else None)
     assert result.reason == "signal" and len(calls) == 2

@@ -2,38 +2,36 @@
 
 Proximal Newton steps (Lee, Sun and Saunders 2014, SIAM J. Optim. 24). No Hessian is summed up: products of it and a
 vector minimise the model of a step, by proximal gradients with momentum (Beck and Teboulle 2009, SIAM J. Imaging Sci.
-2; restarts: O'Donoghue and Candes 2015, Found. Comput. Math. 15).
+2; restarts: O'Donoghue and Candes 2015, Found. Comput. Math. 15). Of a row and line only the second derivatives are
+kept, in float32: scores are found again, and the model alone depends on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.arrays import products
-from streammargin.arrays.threads import one_thread
 from streammargin.compiled import products as by_loops
 from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.rows.blocks import Block, CSRBlock, part, stored
 from streammargin.rows.labels import Labels
-from streammargin.rows.products import add_pulls
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import OF_OBJECTIVE
+from streammargin.solvers.proof.sums import LINES
+from streammargin.solvers.roles import Kept, f8, of, state
 
 PIECE = 256  # rows of a product
-VALUES = 1 << 14  # of sparse rows that are copied at once
-COPIED = 48  # bytes of such a value: whether it is of the columns, and places, row, column and value of those that are
-VECTORS = 5  # numbers of a row and line: scores, those along a step, new ones, second derivatives
+SPARSE = 4  # times as many sparse rows: they have fewer values
+VECTORS = 16  # arrays of the weights during a step
+BENDS = 2  # second derivatives of a row and line: straight and crossed
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
-STEPS = 12  # most steps
-WORK = 1e11  # multiplications after one read, beyond which no call follows
-VISITS = 32  # of all rows by a call that ends early, if they are more work than a unit: some ten products
-PRODUCTS = 200  # most products of a step
+PRODUCTS = 200  # most products of a step; and no step follows so many
 INEXACT, REACHED = 0.1, 0.2  # what a step leaves of its first violation; or this part of the goal, if that is more
 LONGER, SHORTER = 2.0, 0.7  # `bound` grows by this factor if it was too small, and falls at each step
 SHARES = 20  # most halvings of a step
@@ -59,24 +57,23 @@ def supports(problem: Problem) -> bool:
 
 
 def bytes_beside(problem: Problem) -> int:
-    """Bytes of the numbers of rows during a step, and of a copy of sparse values, beside the columns."""
-    pieces = 16 * problem.lines * PIECE * _at_once(problem)
-    return 8 * ((VECTORS * problem.lines + problem.count) * problem.rows + pieces) + COPIED * VALUES
+    """Bytes of the second derivatives of all rows, and of the scores in the pieces of a product."""
+    pieces = 8 * 4 * problem.lines * _piece(problem) * _at_once(problem)
+    return 4 * BENDS * problem.lines * problem.rows + pieces
 
 
-def bytes_of_column(problem: Problem) -> int:
-    """Bytes of the values of a column, and in float64 of its values in the pieces of a product, and of their sums."""
-    return problem.rows * problem.dtype.itemsize + 8 * (PIECE + problem.lines) * _at_once(problem)
+def bytes_beside_column(problem: Problem) -> int:
+    """Bytes for a column beside its values: its weights, sums of them, and in float64 its dense values in a piece."""
+    return 8 * (VECTORS * problem.lines + (problem.lines + (not problem.sparse) * PIECE) * _at_once(problem))
+
+
+def _piece(problem: Problem) -> int:
+    return PIECE * (SPARSE if problem.sparse else 1)
 
 
 def _at_once(problem: Problem) -> int:
     """The most pieces of rows that threads visit at once, however many threads there are."""
-    return max(1, min(problem.copies, -(-problem.rows // PIECE)))
-
-
-def most_work(problem: Problem, X: np.ndarray) -> float:
-    """Multiplications for these columns (n, m) after one read, after which no other call follows."""
-    return max(WORK, 2.0 * PRODUCTS * problem.lines * X.size)
+    return max(1, min(problem.copies, -(-problem.rows // _piece(problem))))
 
 
 def wanted(problem: Problem, image: np.ndarray, w: np.ndarray, near: float) -> np.ndarray:
@@ -103,61 +100,97 @@ def other_scores(block: Block, w: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return found
 
 
-def copy_columns(block: Block, chosen: np.ndarray, out: np.ndarray) -> None:
-    """Set out (m, columns), of zeros, to these columns (d,) bool of all rows of the block, a piece at a time."""
-    if isinstance(block, DenseBlock):
-        for low in range(0, block.rows(), PIECE):
-            out[low : low + PIECE] = block.X[low : low + PIECE, chosen]
-        return
-    assert isinstance(block, CSRBlock)
-    place, indptr = np.cumsum(chosen) - 1, block.indptr
-    for low in range(int(indptr[0]), int(indptr[-1]), VALUES):
-        here = slice(low, min(low + VALUES, int(indptr[-1])))
-        at = low + np.flatnonzero(chosen[block.indices[here]])
-        out[np.searchsorted(indptr, at, side="right") - 1, place[block.indices[at]]] = block.data[at]
+@state
+class StepUnderWay:
+    """The step under way: a checkpoint may come between any two products of it.
+
+    step (lines, m+1): so far; ahead: the same with momentum; bent, bent_ahead: their products with the Hessian. They
+    are empty between two steps. enough: the violation of the model at which it ends, 0: not known. bound: how far the
+    Hessian exceeds its diagonal. made, before: products of this step, and of earlier ones on these columns; work:
+    multiplications of all of them; modelled: whether the model is at its minimum.
+    """
+
+    step: Kept[f8] = of(LINES, 0, grows=True)
+    bent: Kept[f8] = of(LINES, 0, grows=True)
+    ahead: Kept[f8] = of(LINES, 0, grows=True)
+    bent_ahead: Kept[f8] = of(LINES, 0, grows=True)
+    momentum: float = 1.0
+    enough: float = 0.0
+    bound: float = 1.0
+    made: int = 0
+    before: int = 0
+    work: float = 0.0
+    modelled: bool = False
+
+    def end(self, work: float) -> None:
+        """The step has ended, after so many multiplications."""
+        self.step, self.bent, self.ahead, self.bent_ahead = np.zeros((4, len(self.step), 0))
+        self.momentum, self.enough, self.bound = 1.0, 0.0, max(1.0, SHORTER * self.bound)
+        self.made, self.before, self.work, self.modelled = 0, self.before + self.made, work, False
 
 
-class Part(NamedTuple):
-    """Some rows, what the labels tell of them, and their numbers."""
+class RowsOfPiece(NamedTuple):
+    """Some rows, what the labels tell of them, and the number of the first."""
 
-    rows: DenseBlock
+    rows: Block
     told: Labels
-    at: slice
+    first: int
+
+    @property
+    def at(self) -> slice:
+        """Where they are among all rows."""
+        return slice(self.first, self.first + self.rows.rows())
 
 
 class Few:
-    """The columns X (n, m) of group k; weights are (lines, m + 1).
+    """The problem of group k over all columns of a block of all rows; weights are (lines, m + 1).
 
-    curved: second derivatives at the last gradient; bound: how far the Hessian exceeds its diagonal; work: so far.
+    others (n, lines), or (n, 0) for 0: what other weights add to the scores. sweep: multiplications of a visit. What
+    visits all rows is a generator: between two parts of them it yields multiplications, and it returns what it found.
 
     Under free constants columns count as their distances from their means; the constants alone change. Else columns
     that are alike in all rows would bend the model far more along their sum.
     """
 
-    def __init__(self, problem: Problem, labels: Labels, k: int, X: np.ndarray) -> None:
-        self.problem, self.first, self.work, self.bound = problem, k * problem.lines, 0.0, 1.0
-        self.judge, self.visit = judge_of(problem.loss), float(problem.lines * X.size)
-        self.shape = problem.lines, X.shape[1] + 1
-        self.curved = np.empty((len(X), 2 * problem.lines))
-        centred = problem.free and problem.column > 0.0
-        self.means = X.mean(axis=0, dtype=np.float64) / problem.column if centred else np.zeros(X.shape[1])
-        self.parts = [
-            Part(
-                DenseBlock(X[low : low + PIECE], problem.column), labels._replace(first=labels.first - low),
-                slice(low, min(low + PIECE, len(X))),
-            )
-            for low in range(0, len(X), PIECE)
-        ]  # fmt: skip
+    def __init__(self, problem: Problem, labels: Labels, k: int, rows: Block, others: np.ndarray) -> None:
+        self.problem, self.first, self.others, self.judge = problem, k * problem.lines, others, judge_of(problem.loss)
+        self.sparse, n = isinstance(rows, CSRBlock), rows.rows()
+        self.by = by_loops if self.sparse else products
+        self.sweep, self.shape = float(problem.lines * stored(rows)), (problem.lines, rows.features() + 1)
+        self.bends, size = np.empty((n, BENDS * problem.lines), np.float32), _piece(problem)
+        self.pieces = [
+            RowsOfPiece(part(rows, low, min(low + size, n)), labels._replace(first=labels.first - low), low)
+            for low in range(0, n, size)
+        ]
+        self.centred = bool(problem.free and problem.column > 0.0)
+        self.means = self._sums() / (n * problem.column) if self.centred else np.zeros(self.shape[1] - 1)
 
-    def _over(self, visits: int, visit: Callable[[Part, np.ndarray], float | None]) -> tuple[float, np.ndarray]:
-        """Call visit(part, sums) for all rows; returns the sum of the results and the sums (lines, m + 1)."""
-        self.work += visits * self.visit
-        sums = np.zeros(self.shape)
-        return leaves.summed(self.problem, self.parts, visit, sums), sums
+    def _sums(self) -> np.ndarray:
+        """The sums of the columns (m,)."""
+        total = np.zeros(self.shape[1] - 1)
+        for rows, _, _ in self.pieces:
+            if isinstance(rows, CSRBlock):
+                here = slice(rows.indptr[0], rows.indptr[-1])
+                total += np.bincount(rows.indices[here], rows.data[here], total.size)
+            else:
+                total += rows.X.sum(axis=0, dtype=np.float64)
+        return total
 
-    def spent(self) -> bool:
-        """Whether the call has made the work of a unit."""
-        return self.work >= max(UNIT, VISITS * self.visit)
+    def _laid(self, v: np.ndarray) -> np.ndarray:
+        """An array (lines, m+1) as rows read it, or the other way round."""
+        return np.ascontiguousarray(v.T) if self.sparse else v
+
+    def _over(
+        self, visits: int, visit: Callable[[RowsOfPiece, np.ndarray], float | None]
+    ) -> Generator[float, None, tuple[float, np.ndarray]]:
+        """Call visit(piece, sums) for all rows; returns the sum of the results and the sums (lines, m+1)."""
+        total, sums, each = 0.0, self._laid(np.zeros(self.shape)), visits * self.sweep / len(self.pieces)
+        most = max(1, int(UNIT / max(1.0, each)))
+        for low in range(0, len(self.pieces), most):
+            if low:
+                yield each * most
+            total += leaves.summed(self.problem, self.pieces[low : low + most], visit, sums)
+        return total, self._laid(sums)
 
     def plain(self, w: np.ndarray) -> np.ndarray:
         """The weights of columns as they are, from those of their distances."""
@@ -167,124 +200,120 @@ class Few:
         """The other way round."""
         return np.append(w[:, :-1], w[:, -1:] + (w[:, :-1] @ self.means)[:, None], axis=1)
 
-    def _centred(self, image: np.ndarray) -> np.ndarray:
+    def _from_means(self, image: np.ndarray) -> np.ndarray:
         """Sums over the rows of their distances, from sums (lines, m + 1) over the rows; changes them."""
         image[:, :-1] -= image[:, -1:] * self.means
         return image
 
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """Those of all rows, (n, lines)."""
-        found, w = np.empty((len(self.curved), self.shape[0])), self.plain(w)
-        self._over(1, lambda part, _: products.add_scores(part.rows, w, found[part.at]))
-        return found
+    def gradient(self, w: np.ndarray) -> Generator[float, None, tuple[float, np.ndarray]]:
+        """(The sum of the losses at w, what their duals pull); sets the second derivatives."""
+        laid, lines = self._laid(w), self.problem.lines
 
-    def gradient(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """(The sum of the losses, what their duals pull); sets the second derivatives."""
-        losses, image = self._over(
-            1,
-            lambda part, sums: products.add_gradient(
-                part.rows, part.told, self.judge, self.first, scores[part.at], self.curved[part.at], sums
-            ),
-        )
-        return losses, self._centred(image)
+        def visit(piece: RowsOfPiece, sums: np.ndarray) -> float:
+            m = piece.rows.rows()
+            scores, bends = np.empty((m, lines)), np.empty((m, BENDS * lines))
+            self.by.add_scores(piece.rows, laid, scores)
+            if self.others.size:
+                scores += self.others[piece.at]
+            losses = self.by.add_gradient(piece.rows, piece.told, self.judge, self.first, scores, bends, sums)
+            self.bends[piece.at] = bends
+            return float(losses)
 
-    def bent(self, v: np.ndarray) -> np.ndarray:
-        """The product of the Hessian and v."""
-        v = self.plain(v)
+        losses, image = yield from self._over(2, visit)
+        return losses, self._from_means(image)
 
-        def visit(part: Part, sums: np.ndarray) -> None:
-            scores = np.empty((part.rows.rows(), self.shape[0]))
-            products.add_curved(part.rows, self.curved[part.at], v, scores, sums)
+    def bent(self, v: np.ndarray) -> Generator[float, None, np.ndarray]:
+        """The product of the Hessian and v, weights of distances."""
+        _, image = yield from self._over(2, self._bending(self.plain(v), BENDS))
+        return self._from_means(image)
 
-        return self._centred(self._over(2, visit)[1])
+    def _bending(self, v: np.ndarray, kinds: int) -> Callable[[RowsOfPiece, np.ndarray], None]:
+        """Adds the product of the Hessian and v; kinds=1: of the diagonal of each row's second derivatives alone."""
+        laid, lines = self._laid(v), self.problem.lines
 
-    def diagonal(self) -> np.ndarray:
-        """The Hessian's."""
-        means = self.means * self.problem.column
+        def visit(piece: RowsOfPiece, sums: np.ndarray) -> None:
+            bends = self.bends[piece.at].astype(np.float64)
+            if kinds == 1:
+                bends[:, :lines] -= bends[:, lines:] ** 2
+                bends[:, lines:] = 0.0
+            self.by.add_curved(piece.rows, bends, laid, np.empty((len(bends), lines)), sums)
 
-        def visit(part: Part, sums: np.ndarray) -> None:
-            squares, (straight, crossed) = part.rows.X - means, np.hsplit(self.curved[part.at], 2)
-            rows = part.rows._replace(X=np.square(squares, out=squares), bias=part.rows.bias**2)
-            add_pulls(rows, np.maximum(straight - crossed**2, 0.0).T, sums)
+        return visit
 
-        return self._over(1, visit)[1]
+    def diagonal(self) -> Generator[float, None, np.ndarray]:
+        """The Hessian's, (lines, m+1)."""
 
-    def model(self, w: np.ndarray, image: np.ndarray, part: float) -> np.ndarray:
-        """The step from w to the minimum of the quadratic model plus R, nearly.
+        def visit(piece: RowsOfPiece, sums: np.ndarray) -> None:
+            found = np.zeros(self.shape)
+            self.by.add_diagonal(piece.rows, self.bends[piece.at].astype(np.float64), 1, found)
+            sums += self._laid(found)
 
-        image: what the duals pull; part: what may be left of a column of it, relative to the largest.
-        """
-        objective, diagonal = self.problem.objective, self.diagonal()
-        longest = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max()) + 1e-300))
-        step, bent = np.zeros(self.shape), np.zeros(self.shape)
-        ahead, bent_ahead, momentum, enough = step, bent, 1.0, 0.0
-        goal = part * float(np.sqrt((objective.penalised(image) ** 2).sum(axis=0)).max(initial=0.0))
-        self.bound = max(1.0, SHORTER * self.bound)
-        for _ in range(PRODUCTS):
-            if self.spent():
-                break
-            steps = longest / self.bound
-            new = objective.prox(w + ahead + steps * (image - bent_ahead), steps) - w
-            moved, bent_new = new - ahead, self.bent(new)
-            if float(np.vdot(moved, bent_new - bent_ahead)) > float(np.sum(moved**2 / steps)):
-                self.bound *= LONGER
-                continue
-            left = float(np.sqrt(((moved / steps) ** 2).sum(axis=0)).max())
-            enough = enough or max(goal, INEXACT * left)
-            back = float(np.vdot(moved, new - step)) < 0.0
-            before, momentum = (1.0, 1.0) if back else (momentum, 0.5 + (0.25 + momentum**2) ** 0.5)
-            share = (before - 1.0) / momentum
-            ahead, bent_ahead = new + share * (new - step), bent_new + share * (bent_new - bent)
-            step, bent = new, bent_new
-            if left <= enough:
-                break
-        return step
+        _, found = yield from self._over(1, visit)
+        if self.centred:  # sum c (x - mean)^2, from the sums of c x^2, c x and c
+            one = np.zeros(self.shape)
+            one[:, -1] = 1.0 / self.problem.column
+            _, first = yield from self._over(2, self._bending(one, 1))
+            means = self.means * self.problem.column
+            found[:, :-1] += means * (first[:, -1:] / self.problem.column * means - 2.0 * first[:, :-1])
+        return np.maximum(found, 0.0)
 
 
-class Better(NamedTuple):
-    """Weights (lines, m + 1), multiplications that they took, the last `Few.bound`; ended: they need no more work."""
+def minimise(few: Few, w: np.ndarray, columns: np.ndarray, at: StepUnderWay) -> Iterator[float]:
+    """Steps of w (lines, d+1), of these columns (d+1,) alone, to near their minimum; yields multiplications.
 
-    w: np.ndarray
-    work: float
-    bound: float
-    ended: bool
-
-
-def minimise(
-    problem: Problem, labels: Labels, k: int, X: np.ndarray, w: np.ndarray, others: np.ndarray, bound: float
-) -> Better:
-    """Weights of group k near the minimum over these columns; those so far after the work of a unit.
-
-    X (n, m), the columns of all rows; w: where steps begin; others (n, lines), or (n, 0) for 0: what other weights add
-    to the scores; bound: that of the last call, or 1.
+    Each step that has ended is in w, and the one under way in `at`.
     """
-    few, objective, ended = Few(problem, labels, k, X), problem.objective, True
-    few.bound = bound
-    with one_thread(True):
-        w = few.distances(w)
-        scores = few.scores(w)
-        if others.size:
-            scores += others
-        losses, image = few.gradient(scores)
-        for _ in range(STEPS):
-            before = losses + objective.regulariser(w)
-            p = few.model(w, image, REACHED * AIM * problem.tol)
-            along, share = few.scores(p), 1.0
-            for _ in range(SHARES):
-                losses, image = few.gradient(scores + share * along)
-                reached = losses + objective.regulariser(w + share * p)
-                if reached <= before + OF_OBJECTIVE * abs(before):
-                    break
-                share *= 0.5
-            else:
-                ended = True
+    objective, tol = few.problem.objective, few.problem.tol
+    losses, image = yield from few.gradient(w[:, columns])
+    while at.before < PRODUCTS:
+        height, start = losses + objective.regulariser(w[:, columns]), few.distances(w[:, columns])
+        if not at.modelled:
+            yield from _model(few, start, image, at)
+        share, step, work = 1.0, at.step, at.work
+        for _ in range(SHARES):
+            found, work = few.plain(start + share * step), work + 2.0 * few.sweep
+            losses, image = yield from few.gradient(found)
+            reached = losses + objective.regulariser(found)
+            if reached <= height + OF_OBJECTIVE * abs(height):
                 break
-            w, scores = w + share * p, scores + share * along
-            gain = losses + float(np.vdot(w, image))  # of the duals, which are the best for the scores
-            least = objective.penalty.bound(gain, objective.penalised(image), 0.0, 0.0)
-            ended = reached - least <= AIM * problem.tol * abs(reached)
-            if ended or few.spent():
-                break
+            share *= 0.5
         else:
-            ended = True
-        return Better(few.plain(w), few.work, few.bound, ended)
+            return
+        w[:, columns] = found
+        at.end(work)
+        gain = losses + float(np.vdot(few.distances(found), image))  # of the duals, which are the best for the scores
+        least = objective.penalty.bound(gain, objective.penalised(image), 0.0, 0.0)
+        if reached - least <= AIM * tol * abs(reached):
+            return
+        yield 2.0 * few.sweep
+
+
+def _model(few: Few, w: np.ndarray, image: np.ndarray, at: StepUnderWay) -> Iterator[float]:
+    """Bring the step from w near the minimum of the quadratic model plus R; image: what the duals pull."""
+    objective, diagonal = few.problem.objective, (yield from few.diagonal())
+    longest = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max()) + 1e-300))
+    goal = REACHED * AIM * few.problem.tol * float(_lengths(objective.penalised(image)).max(initial=0.0))
+    if not at.step.size:
+        at.step, at.bent, at.ahead, at.bent_ahead = np.zeros((4, *few.shape))
+    while at.made < PRODUCTS and not at.modelled:
+        steps = longest / at.bound
+        new_step = objective.prox(w + at.ahead + steps * (image - at.bent_ahead), steps) - w
+        bent = yield from few.bent(new_step)
+        at.made, at.work, moved = at.made + 1, at.work + 2.0 * few.sweep, new_step - at.ahead
+        if float(np.vdot(moved, bent - at.bent_ahead)) > float(np.sum(moved**2 / steps)):
+            at.bound *= LONGER
+            continue
+        left = float(_lengths(moved / steps).max())
+        at.enough = at.enough or max(goal, INEXACT * left)
+        back = float(np.vdot(moved, new_step - at.step)) < 0.0
+        before, at.momentum = (1.0, 1.0) if back else (at.momentum, 0.5 + (0.25 + at.momentum**2) ** 0.5)
+        share = (before - 1.0) / at.momentum
+        at.ahead, at.bent_ahead = new_step + share * (new_step - at.step), bent + share * (bent - at.bent)
+        at.step, at.bent, at.modelled = new_step, bent, left <= at.enough
+        yield 2.0 * few.sweep
+
+
+def _lengths(v: np.ndarray) -> np.ndarray:
+    """The lengths of the columns."""
+    found: np.ndarray = np.sqrt((v**2).sum(axis=0))
+    return found

@@ -2,65 +2,147 @@
 
 A read chooses columns: those with weights, and those that are about to get some. Their values in all rows are gathered,
 from rows in memory at once, and otherwise by the next read. The problem of these columns alone is solved in memory
-(few_columns.py), and the next read certifies its solution for all columns.
+(few_columns.py), and the next read certifies its solution for all columns. If they do not all fit, those that are
+furthest from their optimum come first. Nothing of a row is kept from read to read.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
 
 import numpy as np
 
-from streammargin.rows.blocks import Block
-from streammargin.solvers.base import PassReport, Share
+from streammargin.arrays.threads import one_thread
+from streammargin.compiled import look as kernel
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.base import UNIT, PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import few_columns
-from streammargin.solvers.columns.dual_pass import LAST, pulled
-from streammargin.solvers.columns.primal_dual import (
-    Restarted,
-    RestartedSteps,
-    first_step,
-    proximal_step,
-    store_pulled,
-)
+from streammargin.solvers.columns.constant import constants_alone
+from streammargin.solvers.columns.few_columns import Few, StepUnderWay
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import GROUPS, D, N, Rows, Shared, Stored, b1, f8, of, state, state_bytes, sum_bytes
+from streammargin.solvers.proof.bounds import bounds_of_group
+from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
+from streammargin.solvers.roles import (
+    GROUPS,
+    D,
+    K,
+    Kept,
+    N,
+    Rows,
+    Scratch,
+    Shared,
+    Stored,
+    Sum,
+    W,
+    b1,
+    f8,
+    i4,
+    i8,
+    new,
+    of,
+    state,
+    state_bytes,
+    sum_bytes,
+)  # fmt: skip
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-CROWD = 3.0  # if more columns have weights than this times those that fit, proximal steps are faster
 SHARE = 0.75  # of the budget, after all else: bytes for columns
-LEAST = 0.02  # least share of the columns that must fit
+LEAST = 0.02  # least share of all values that must fit
 NEAR = 0.95  # of the limit: the pull of columns that are gathered from rows in memory, as a missed one costs a pass
 FIRST, GROWTH = (100, 200), (2, 4)  # most columns at first, and times those with weights: in memory, out of core
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
 WIDE = 0.7, 0.85, 1.0  # the same out of core, as far as there is room: the next weights may want more
+VALUES = 1 << 14  # of sparse rows that are copied at once
+COPIED = 48  # bytes of such a value: whether it is of the columns, and places, row, column and value of those that are
 
 
 @state
-class OnGathered(Restarted):
-    """on (groups,): steps are made on columns; chosen (d,): the columns that this read gathers, as gathered (n, m).
+class Gathered:
+    """Columns of all rows, one row after the other: the chosen ones (d,).
 
-    others (n, K), or (n, 0) for 0: the scores by all other weights. spent (groups,): multiplications of the steps that
-    go on in the next unit; 0: none do. bound (groups,): of few_columns.Few.
+    values: of dense rows all, of sparse ones those stored; columns: theirs among the chosen ones; ends (n+1,): where
+    sparse rows begin and end.
     """
 
-    on: Shared[b1] = of(GROUPS, fill=1.0)
     chosen: Shared[b1] = of(D)
-    gathered: Rows[Stored] = of(N, 0, grows=True)
-    others: Rows[f8] = of(N, 0, grows=True)
-    spent: Shared[f8] = of(GROUPS)
-    bound: Shared[f8] = of(GROUPS, fill=1.0)
+    values: Kept[Stored] = of(0, grows=True)
+    columns: Kept[i4] = of(0, grows=True)
+    ends: Kept[i8] = of(0, grows=True)
+
+    def open(self, problem: Problem, sizes: np.ndarray) -> None:
+        """Make room for the chosen columns, of which there are so many values (d,)."""
+        stored, sparse = int(sizes[self.chosen].sum()), problem.sparse
+        self.values, self.columns = np.zeros(stored, problem.dtype), np.zeros(stored if sparse else 0, np.int32)
+        self.ends = np.zeros(problem.rows + 1 if sparse and stored else 0, np.int64)
+
+    def close(self) -> None:
+        self.values, self.columns, self.ends = self.values[:0].copy(), self.columns[:0].copy(), self.ends[:0].copy()
+
+    def copy(self, block: Block, first: int) -> None:
+        """Copy the columns of these rows, a piece at a time."""
+        if isinstance(block, DenseBlock):
+            m, size = int(np.count_nonzero(self.chosen)), few_columns.PIECE
+            out = self.values.reshape(-1, m)[first : first + block.rows()]
+            for low in range(0, block.rows(), size):
+                out[low : low + size] = block.X[low : low + size, self.chosen]
+            return
+        place, indptr, ends = np.cumsum(self.chosen) - 1, block.indptr, self.ends[first + 1 : first + 1 + block.rows()]
+        ends[:] = done = int(self.ends[first])
+        for low in range(int(indptr[0]), int(indptr[-1]), VALUES):
+            here = slice(low, min(low + VALUES, int(indptr[-1])))
+            at = low + np.flatnonzero(self.chosen[block.indices[here]])
+            to = slice(done, done + at.size)
+            self.values[to], self.columns[to], done = block.data[at], place[block.indices[at]], to.stop
+            ends += np.searchsorted(at, indptr[1:])
+
+    def block(self, problem: Problem) -> Block:
+        """The columns as rows."""
+        m = int(np.count_nonzero(self.chosen))
+        if not problem.sparse:
+            return DenseBlock(self.values.reshape(-1, m), problem.column)
+        return CSRBlock(self.values, self.columns.view(np.uint32), self.ends, m, problem.column)
+
+    def fits(self, problem: Problem) -> bool:
+        m, stored, ends = int(np.count_nonzero(self.chosen)), self.values.size, self.ends
+        if not problem.sparse:
+            return stored in (0, m * problem.rows) and not self.columns.size
+        inside = (ends >= 0).all() and (ends <= stored).all() and ((self.columns >= 0) & (self.columns < m)).all()
+        return bool(inside) and self.columns.size == stored and ends.size == (problem.rows + 1 if stored else 0)
+
+
+@state
+class OnGathered(CertifiedState):
+    """values (d,): how many each column has. image (K, d+1): A^T alpha of the last read. due (groups,): their steps
+    are to be made. others (n, K), or (n, 0) for 0: the scores by weights of columns that are not gathered.
+    """
+
+    values: Sum[i8] = of(D)
+    image: Kept[f8] = of(K, W)
+    due: Shared[b1] = of(GROUPS)
+    gathered: Gathered
+    others: Rows[Stored] = of(N, 0, grows=True)
+    descent: StepUnderWay
+    ended: bool = False
+    steps: Scratch[Iterator[float] | None] = None
 
 
 def room(problem: Problem) -> int:
-    """How many columns fit in memory, or 0: too few."""
-    each, copies = few_columns.bytes_of_column(problem), problem.copies * sum_bytes(OnGathered, problem)
-    left = problem.budget + copies - state_bytes(OnGathered, problem) - few_columns.bytes_beside(problem)
-    left -= problem.size if problem.resident else store.BUFFERS
-    fit = min(int(SHARE * max(0, left)) // each, problem.features)
-    return fit if fit >= max(1.0, LEAST * problem.features) else 0
+    """Bytes for columns, or 0: too few."""
+    copies, beside = problem.copies * sum_bytes(OnGathered, problem), few_columns.bytes_beside(problem)
+    left = problem.budget + copies - state_bytes(OnGathered, problem) - beside - COPIED * VALUES
+    left -= problem.dtype.itemsize * problem.count * problem.rows  # others
+    left -= 8 * problem.rows * problem.sparse + (problem.size if problem.resident else store.BUFFERS)
+    even = np.full(problem.features, -(-problem.values // problem.features))
+    enough = max(LEAST, 1.0 / problem.features) * float(bytes_of(problem, even).sum())
+    return int(SHARE * left) if SHARE * left >= enough else 0
+
+
+def bytes_of(problem: Problem, sizes: np.ndarray) -> np.ndarray:
+    """Bytes (d,) of each column of so many values (d,)."""
+    return (problem.dtype.itemsize + 4 * problem.sparse) * sizes + few_columns.bytes_beside_column(problem)
 
 
 def suits(problem: Problem) -> bool:
@@ -68,73 +150,120 @@ def suits(problem: Problem) -> bool:
     return problem.holders == 1 and few_columns.supports(problem) and room(problem) > 0
 
 
-class GatheredSteps(RestartedSteps[OnGathered]):
-    """A group whose columns do not fit switches to proximal steps for good."""
+def in_order(problem: Problem, state: OnGathered, blocks: int) -> np.ndarray:
+    """Rows are gathered one after the other."""
+    return np.arange(blocks)
 
+
+class GatheredSteps(CertifiedByRead[OnGathered]):
     name = "steps on gathered columns"
-    state_class: ClassVar[type] = OnGathered
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return few_columns.bytes_of_column(problem) * room(problem) + few_columns.bytes_beside(problem)
+        everything = int(bytes_of(problem, np.full(problem.features, problem.rows)).sum())
+        others = problem.dtype.itemsize * problem.count * problem.rows
+        beside = others + few_columns.bytes_beside(problem) + COPIED * VALUES + 8 * problem.rows * problem.sparse
+        return beside + min(room(problem), everything)
 
     def fits(self, problem: Problem, state: OnGathered) -> bool:
-        known = state.others.shape[1] in (0, problem.count)
-        return known and state.gathered.shape[1] in (0, np.count_nonzero(state.chosen))
+        descent, columns = state.descent, np.count_nonzero(state.gathered.chosen) + 1
+        sizes = {each.shape[1] for each in (descent.step, descent.bent, descent.ahead, descent.bent_ahead)}
+        known = state.others.shape[1] in (0, problem.count) and (state.values >= 0).all()
+        return bool(known) and sizes in ({0}, {columns}) and state.gathered.fits(problem)
 
-    def zero_factor(self, problem: Problem, state: OnGathered) -> float:
-        for k in range(problem.groups):
-            store_pulled(problem, state, k, pulled(problem, k, state.read))
-        return super().zero_factor(problem, state)
+    def start(self, problem: Problem, labels: RowLabels) -> OnGathered:
+        state = super().start(problem, labels)
+        if problem.free and problem.column:
+            for k in range(problem.groups):
+                problem.view(state.w, k)[:, -1] = constants_alone(problem, k) / problem.column
+        return state
 
-    def dual_steps(self, problem: Problem, state: OnGathered) -> np.ndarray:
-        return np.where(state.on, 0.0, super().dual_steps(problem, state))
+    # the prologue: the pull at the first weights, and the sizes of columns
 
-    def begin_pass(self, problem: Problem, state: OnGathered, active: np.ndarray) -> None:
-        super().begin_pass(problem, state, active)
-        state.spent[:] = 0.0
-        if problem.resident:
-            state.due[active] = (state.on & self._known(problem, state))[active]
-            return
-        self._choose(problem, state, active)
-        state.gathered = np.zeros((problem.rows, np.count_nonzero(state.chosen)), problem.dtype)
-        if state.chosen.any() and state.w[LAST][:, :-1][:, ~state.chosen].any():
-            state.others = np.zeros((problem.rows, problem.count))
+    def prologue_passes(self, problem: Problem) -> int:
+        return 1
+
+    def prologue_visit(self, problem: Problem, state: OnGathered, index: int) -> Visit:
+        everything = np.arange(problem.groups)
+        return Visit("prologue", self._first_look, (everything,), lines=problem.count)
+
+    def _first_look(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
+        self.run_block(problem, state, active, block, first)
+        if isinstance(block, CSRBlock):
+            here = slice(block.indptr[0], block.indptr[-1])
+            state.values += np.bincount(block.indices[here], minlength=problem.features)
+        else:
+            state.values += block.rows()
 
     @staticmethod
-    def _known(problem: Problem, state: OnGathered) -> np.ndarray:
-        """Which groups (groups,) have had a read."""
-        return np.array([problem.view(state.previous.image, k).any() for k in range(problem.groups)])
+    def _begin(problem: Problem, state: OnGathered) -> None:
+        """After the prologue."""
+        state.image[:] = state.sums.pull.sum(axis=1)
+
+    def zero_factor(self, problem: Problem, state: OnGathered) -> float:
+        self._begin(problem, state)
+        found = [bounds_of_group(problem, k, state.w, state.sums).theta for k in range(problem.groups)]
+        return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
+
+    def raise_costs(self, problem: Problem, state: OnGathered, factor: float) -> None:
+        state.image *= factor
+        state.best.primal[:], state.best.dual[:] = np.inf, -np.inf
+
+    # passes
+
+    def begin_pass(self, problem: Problem, state: OnGathered, active: np.ndarray) -> None:
+        if state.number == 1 and not problem.path:
+            self._begin(problem, state)
+        super().begin_pass(problem, state, active)
+        state.ended, state.due[:] = False, False
+        self._release(problem, state)
+        if problem.resident:
+            state.due[active] = True
+        else:
+            self._choose(problem, state, active)
+            self._open(problem, state)
+
+    @staticmethod
+    def _open(problem: Problem, state: OnGathered) -> None:
+        """Make room for the chosen columns, and the scores by the others."""
+        gathered = state.gathered
+        gathered.open(problem, state.values)
+        if gathered.values.size and state.w[:, :-1][:, ~gathered.chosen].any():
+            state.others = np.zeros((problem.rows, problem.count), problem.dtype)
+
+    @staticmethod
+    def _release(problem: Problem, state: OnGathered) -> None:
+        state.gathered.close()
+        state.others, state.steps = state.others[:, :0].copy(), None
+        state.descent = new(StepUnderWay, problem, bound=state.descent.bound)
 
     def _choose(self, problem: Problem, state: OnGathered, active: np.ndarray) -> None:
-        """Choose the columns of all groups that the next read gathers; of the first ones if they do not all fit.
-
-        Steps were made on those chosen before, since their pull was summed up.
-        """
-        groups, most = active[(state.on & self._known(problem, state))[active]].tolist(), room(problem)
-        solved = state.chosen.copy()
+        """Choose the columns of all groups that the next read gathers; of the first ones if they do not all fit."""
+        groups, most, chosen = active.tolist(), room(problem), state.gathered.chosen
+        solved = chosen.copy()  # since their pull was summed up
         for some, near in [*((groups, near) for near in WIDE), (groups[:1], 1.0)]:
-            state.chosen[:] = False
+            chosen[:] = False
             for k in some:
-                state.chosen |= self._fitting(problem, state, k, near, solved, most)
-            if np.count_nonzero(state.chosen) <= most:
+                chosen |= self._fitting(problem, state, k, near, solved, most)
+            if bytes_of(problem, state.values)[chosen].sum() <= most:
                 return
 
     def _fitting(
         self, problem: Problem, state: OnGathered, k: int, near: float, solved: np.ndarray, most: int
     ) -> np.ndarray:
-        """The columns (d,) that matter for group k; of too many the `most` that are furthest from optimality."""
+        """The columns (d,) that matter for group k; if they do not fit those that are furthest from optimality."""
         chosen: np.ndarray = self._wanted(problem, state, k, near)
-        if np.count_nonzero(chosen) <= most:
-            return chosen
-        image, w = problem.view(state.previous.image, k), problem.view(state.w[LAST], k)
-        off = np.where(chosen & ~solved, few_columns.violations(problem, image, w), -1.0)
-        chosen[np.argsort(-off, kind="stable")[most:]] = False
+        taken = bytes_of(problem, state.values)
+        if taken[chosen].sum() > most:
+            image, w = problem.view(state.image, k), problem.view(state.w, k)
+            off = np.where(chosen & ~solved, few_columns.violations(problem, image, w), -1.0)
+            order = np.argsort(-off, kind="stable")
+            chosen[order[1:][np.cumsum(taken[order])[1:] > most]] = False
         return chosen
 
     @staticmethod
     def _wanted(problem: Problem, state: OnGathered, k: int, near: float) -> np.ndarray:
         """The columns (d,) with weights, and some of those whose pull is at least `near` times its limit."""
-        image, w = problem.view(state.previous.image, k), problem.view(state.w[LAST], k)
+        image, w = problem.view(state.image, k), problem.view(state.w, k)
         used = int(np.count_nonzero(w[:, :-1].any(axis=0)))
         enough = max(FIRST[not problem.resident], GROWTH[not problem.resident] * used)
         chosen = few_columns.wanted(problem, image, w, near)
@@ -147,86 +276,99 @@ class GatheredSteps(RestartedSteps[OnGathered]):
         return chosen
 
     def visit(self, problem: Problem, state: OnGathered, active: np.ndarray) -> Visit:
-        visit = super().visit(problem, state, active)
-        if problem.resident:
-            return visit._replace(prepare=self.move)
-        return visit._replace(keeps=self.gather)
+        visit = super().visit(problem, state, active)._replace(cost=store.LOOK * problem.count)
+        more = {"prepare": self.move} if problem.resident else {"keeps": self.gather, "order": in_order}
+        return visit._replace(**more)
+
+    def run_block(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
+        """Certify the weights at these rows, with the best duals for their margins."""
+        none = np.zeros((problem.count, 0))
+        rows, best = (block, numbered_from(first), labels_of(problem, state)), np.zeros((2, problem.count))
+        state.sums.rows += block.rows()
+        state.sums.add(problem.loss, rows, problem.lines_of(active), state.w, kernel.Prox(none, none, *best))
 
     @staticmethod
     def gather(problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
         """Keep the chosen columns of these rows, and the scores by the others."""
-        here = slice(first, first + block.rows())
-        if state.gathered.shape[1]:
-            few_columns.copy_columns(block, state.chosen, state.gathered[here])
+        if state.gathered.values.size:
+            state.gathered.copy(block, first)
         if state.others.shape[1]:
-            state.others[here] = few_columns.other_scores(block, state.w[LAST], state.chosen)
+            here = slice(first, first + block.rows())
+            state.others[here] = few_columns.other_scores(block, state.w, state.gathered.chosen)
 
     def move(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block) -> Share:
-        """The steps of one group on the columns that matter, from rows in memory, or a unit of them."""
+        """A unit of the steps of one group on the columns that matter, from rows in memory."""
         if not state.due.any():
             return None
-        k, none = int(np.argmax(state.due)), np.zeros(problem.features, bool)
-        if not state.spent[k]:
-            state.chosen[:] = self._fitting(problem, state, k, NEAR, none, room(problem))
-        chosen = state.chosen
-        if chosen.any():
-            values = np.zeros((problem.rows, np.count_nonzero(chosen)), problem.dtype)
-            few_columns.copy_columns(block, chosen, values)
-            others = few_columns.other_scores(block, problem.view(state.w[LAST], k), chosen)
-            self._improve(problem, state, k, chosen, values, others)
-            lines = problem.lines_of(k)
-            state.rounding[:, lines] = blur(state.w[LAST, lines])
-        state.due[k] = state.spent[k] > 0.0
+        if not state.gathered.values.size:
+            k, none = self._turn(problem, state), np.zeros(problem.features, bool)
+            self._begin_at(problem, state, k, ~none)
+            state.gathered.chosen[:] = self._fitting(problem, state, k, NEAR, none, room(problem))
+            self._open(problem, state)
+            self.gather(problem, state, active, block, 0)
+        if self._improve(problem, state):
+            self._release(problem, state)
+        return self._done(problem, state)
+
+    @staticmethod
+    def _done(problem: Problem, state: OnGathered) -> float:
         return 1.0 - float(state.due.sum() + 1) / (problem.groups + 1)
 
     @staticmethod
-    def _improve(
-        problem: Problem, state: OnGathered, k: int, chosen: np.ndarray, values: np.ndarray, others: np.ndarray
-    ) -> None:
-        """Solve the problem of these columns, beside the scores (n, lines) or (n, 0) by others, or a unit of it."""
-        columns, w = np.append(chosen, True), problem.view(state.w[LAST], k)
-        labels, bound = labels_of(problem, state), float(state.bound[k])
-        found = few_columns.minimise(problem, labels, k, values, w[:, columns], others, bound)
-        w[:, columns], state.bound[k] = found.w, found.bound
-        state.multiplications += found.work
-        spent = state.spent[k] + found.work
-        state.spent[k] = 0.0 if found.ended or spent > few_columns.most_work(problem, values) else spent
-        for each in state.w[1:]:
-            problem.view(each, k)[:] = w
-
-    def advance(self, problem: Problem, state: OnGathered, k: int, gaps: list[float]) -> None:
-        if state.pace.step[k] == 0.0:
-            first_step(problem, state, k, gaps)
-        if not state.on[k]:
-            super().advance(problem, state, k, gaps)
-            return
-        now = pulled(problem, k, state.read)
-        store_pulled(problem, state, k, now)
-        state.totals.forget(problem, k)
-        if not state.spent[k] and np.count_nonzero(problem.view(state.w[LAST], k)[:, :-1].any(axis=0)) > CROWD * room(
-            problem
-        ):
-            self._start_over(problem, state, k, min(gaps))
-        elif state.gathered.shape[1]:
-            others = problem.view(state.others.T, k).T if state.others.size else state.others
-            self._improve(problem, state, k, state.chosen, state.gathered, others)
+    def _turn(problem: Problem, state: OnGathered) -> int:
+        """The group whose steps are made: that of the smallest C."""
+        return int(min(np.flatnonzero(state.due), key=lambda k: problem.outputs.costs[k * problem.lines]))
 
     @staticmethod
-    def _start_over(problem: Problem, state: OnGathered, k: int, gap: float) -> None:
-        """Begin proximal steps from these weights and duals."""
-        state.on[k], lines = False, problem.lines_of(k)
-        state.anchor.alpha[lines] = state.alpha[lines]
-        state.anchor.place(problem, k, problem.of_group(state.w[LAST], k), gap)
-        now = pulled(problem, k, state.read)
-        proximal_step(problem, state, k, now, now)
+    def _begin_at(problem: Problem, state: OnGathered, k: int, columns: np.ndarray) -> None:
+        """Begin at the weights of these columns (d,) of the nearest C that has some, if group k has none."""
+        w, costs = problem.by_group(state.w), problem.outputs.costs[:: problem.lines]
+        used = w[:, :, :-1].any(axis=(1, 2))
+        if used.any() and not used[k]:
+            j = int(np.argmin(np.where(used, np.abs(np.log(costs / costs[k])), np.inf)))
+            w[k][:, :-1][:, columns], w[k][:, -1] = w[j][:, :-1][:, columns], w[j][:, -1]
+
+    def _improve(self, problem: Problem, state: OnGathered) -> bool:
+        """A unit of the steps of a group that is due, on the gathered columns; returns whether they end."""
+        k, gathered, others = self._turn(problem, state), state.gathered, state.others
+        if state.steps is None and gathered.values.size:
+            self._begin_at(problem, state, k, gathered.chosen)
+            scores = others[:, problem.lines_of(k)] if others.size else others
+            few = Few(problem, labels_of(problem, state), k, gathered.block(problem), scores)
+            columns = np.append(gathered.chosen, True)
+            state.steps = few_columns.minimise(few, problem.view(state.w, k), columns, state.descent)
+        if state.steps is not None and not over(state.steps):
+            return False
+        state.multiplications += state.descent.work
+        state.due[k], state.steps = False, None
+        state.descent = new(StepUnderWay, problem, bound=state.descent.bound)
+        return True
 
     def skip_remaining(self, problem: Problem, state: OnGathered) -> None:
-        super().skip_remaining(problem, state)
-        state.spent[:] = 0.0
+        state.due[:] = False
 
     def end_pass(self, problem: Problem, state: OnGathered, active: np.ndarray) -> PassReport | float:
-        report = super().end_pass(problem, state, active)
-        state.due |= (state.spent > 0.0) & (not problem.resident)
-        if not isinstance(report, float):
-            state.gathered, state.others = state.gathered[:, :0].copy(), state.others[:, :0].copy()
-        return report
+        if state.sums.rows < problem.rows:  # interrupted: it proves nothing
+            return self.report(problem, state)
+        if not state.ended:
+            state.ended, lines = True, problem.lines_of(active)
+            self.prove(problem, state, active)
+            state.image[lines] = state.sums.pull[lines].sum(axis=1)
+            if state.gathered.values.size:
+                state.due[active] = self.report(problem, state).estimate[active] > problem.tol
+        if state.due.any():
+            self._improve(problem, state)
+            return self._done(problem, state)
+        self._release(problem, state)
+        return self.report(problem, state)
+
+
+def over(steps: Iterator[float]) -> bool:
+    """Go on with steps until a unit of work is done; returns whether they have ended."""
+    done = 0.0
+    with one_thread(True):
+        for work in steps:
+            done += work
+            if done >= UNIT:
+                return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Stage
+from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Solver, Stage
 from streammargin.solvers.columns import gathered_steps, working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
-from streammargin.solvers.columns.gathered_steps import GatheredSteps, OnGathered
+from streammargin.solvers.columns.gathered_steps import GatheredSteps
 from streammargin.solvers.columns.paper_steps import PaperSteps
 from streammargin.solvers.columns.primal_dual import Restarted, RestartedSteps
 from streammargin.solvers.expansion.primal_dual import PrimalDual
@@ -24,7 +24,7 @@ from streammargin.solvers.proof.sums import bound_by_side
 from streammargin.solvers.roles import take
 from streammargin.words import entry
 
-COLUMNS, GATHERED = ColumnSteps(average=None), GatheredSteps(average=None)
+COLUMNS, GATHERED = ColumnSteps(average=None), GatheredSteps()
 
 
 class Pdprox(Method):
@@ -86,7 +86,7 @@ class Pdprox(Method):
     def stages(self) -> dict[str, Stage]:
         return {
             "columns": Stage(COLUMNS, leave=leave),
-            "gathered": Stage(GATHERED, leave=leave_gathered),
+            "gathered": Stage(GATHERED),
             "steps": Stage(
                 RestartedSteps[Restarted](average=self.average), lambda problem, before, watch: take(Restarted, before)
             ),
@@ -99,6 +99,10 @@ class Pdprox(Method):
         if self.average is None and gathered_steps.suits(problem):
             return "gathered"
         return "columns" if self.average is None and COLUMNS.plan(problem).penalty is not None else "steps"
+
+    def solvers(self, problem: Problem) -> list[Solver[Any]]:
+        first, stages = self.first(problem), self.stages()
+        return [stages[name].solver for name in (first, *["steps"] * (first == "columns"))]
 
     def remark(self, problem: Problem) -> str:
         if self.first(problem) == "gathered":
@@ -117,8 +121,3 @@ class Pdprox(Method):
 def leave(problem: Problem, state: OnColumns, watch: None, report: PassReport, active: np.ndarray) -> str:
     """Switch to proximal steps once no problem makes steps on columns, after the first pass."""
     return "steps" if state.pace.step.any() and not state.sigma.any() else ""
-
-
-def leave_gathered(problem: Problem, state: OnGathered, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """Switch to proximal steps once the columns of no problem fit into memory."""
-    return "" if state.on.any() else "steps"

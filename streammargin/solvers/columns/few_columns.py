@@ -27,7 +27,8 @@ from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import Kept, f8, of, state
 
 PIECE = 256  # rows of a product
-SPARSE = 4  # times as many sparse rows: they have fewer values
+SPARSE = 2  # times as many sparse rows: they have fewer values
+NUMBERS = 5  # of a row and line while a piece is visited
 VECTORS = 16  # arrays of the weights during a step
 BENDS = 2  # second derivatives of a row and line: straight and crossed
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
@@ -57,8 +58,8 @@ def supports(problem: Problem) -> bool:
 
 
 def bytes_beside(problem: Problem) -> int:
-    """Bytes of the second derivatives of all rows, and of the scores in the pieces of a product."""
-    pieces = 8 * 4 * problem.lines * _piece(problem) * _at_once(problem)
+    """Bytes of the second derivatives of all rows, and of the numbers of the pieces of a product."""
+    pieces = 8 * NUMBERS * problem.lines * _piece(problem) * _at_once(problem)
     return 4 * BENDS * problem.lines * problem.rows + pieces
 
 

@@ -185,7 +185,7 @@ def test_a_copy_takes_no_more_memory_than_is_counted(sparse):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_products_take_no_more_memory_than_is_counted(sparse, monkeypatch):
-    monkeypatch.setattr(few_columns, "PIECE", 512 // (1 + 3 * sparse))
+    monkeypatch.setattr(few_columns, "PIECE", 512 // (1 + sparse))
     monkeypatch.setattr(leaves, "LEAF_BYTES", 1 << 14)
     random, found, own = np.random.default_rng(0), [], few_columns.minimise
     rows = random.standard_normal((4000, 60)).astype(np.float32)

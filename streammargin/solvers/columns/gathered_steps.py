@@ -52,7 +52,7 @@ from streammargin.solvers.visits import Visit
 SHARE = 0.75  # of the budget, after all else: bytes for columns
 LEAST = 0.02  # least share of all values that must fit
 NEAR = 0.95  # of the limit: the pull of columns that are gathered from rows in memory, as a missed one costs a pass
-FIRST, GROWTH = (100, 200), (2, 4)  # most columns at first, and times those with weights: in memory, out of core
+FIRST, GROWTH = 200, 4  # most columns at first, and times those with weights
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
 WIDE = 0.7, 0.85, 1.0  # the same out of core, as far as there is room: the next weights may want more
 VALUES = 1 << 14  # of sparse rows that are copied at once
@@ -265,7 +265,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         """The columns (d,) with weights, and some of those whose pull is at least `near` times its limit."""
         image, w = problem.view(state.image, k), problem.view(state.w, k)
         used = int(np.count_nonzero(w[:, :-1].any(axis=0)))
-        enough = max(FIRST[not problem.resident], GROWTH[not problem.resident] * used)
+        enough = max(FIRST, GROWTH * used)
         chosen = few_columns.wanted(problem, image, w, near)
         while np.count_nonzero(chosen) > enough:
             near *= FURTHER
@@ -323,7 +323,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
     def _begin_at(problem: Problem, state: OnGathered, k: int, columns: np.ndarray) -> None:
         """Begin at the weights of these columns (d,) of the nearest C that has some, if group k has none."""
         w, costs = problem.by_group(state.w), problem.outputs.costs[:: problem.lines]
-        used = w[:, :, :-1].any(axis=(1, 2))
+        used = np.array([each[:, :-1].any() for each in w])
         if used.any() and not used[k]:
             j = int(np.argmin(np.where(used, np.abs(np.log(costs / costs[k])), np.inf)))
             w[k][:, :-1][:, columns], w[k][:, -1] = w[j][:, :-1][:, columns], w[j][:, -1]

@@ -126,7 +126,7 @@ def test_prediction(cells, tmp_path, capsys):
 
 def test_resumes_to_the_same_bits(cells, tmp_path):
     options = {"y": "obs/kind", "mask": "obs/tissue=lung", "C": 0.01, "solver": "sdca", "tol": 1e-4}
-    whole = sm.train(cells, **options)
+    whole = sm.train(cells, checkpoint=str(tmp_path / "whole"), **options)  # kernels are compiled, as in the others
     folder = str(tmp_path / "checkpoint")
     sm.train(cells, checkpoint=folder, checkpoint_seconds=1e-9, should_stop=stop_after(2), **options)
     resumed = sm.train(cells, checkpoint=folder, **options)

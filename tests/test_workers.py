@@ -211,14 +211,17 @@ def test_products_of_the_hessian_are_shared_in_the_same_bits(small, monkeypatch)
         assert other.model.coef_.tobytes() == one.model.coef_.tobytes() and other.certificate == one.certificate
 
 
-def test_values_of_c_are_shared_by_threads_without_copies_of_their_sums(tmp_path, monkeypatch):
-    sm.write_hdf5([noisy(4_000, 30)], tmp_path / "rows.h5")
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_of_c_are_shared_by_threads_without_copies_of_their_sums(sparse, tmp_path, monkeypatch):
+    X, y = noisy(4_000, 70)
+    X = scipy.sparse.csr_matrix(np.where(np.abs(X) > 1.0, X, 0.0)) if sparse else X
+    sm.write_hdf5([(X, y)], tmp_path / "rows.h5")
     monkeypatch.setattr(leaves, "copies", lambda *given: 0)
     sizes, add = set(), LookSums.add
     monkeypatch.setattr(
         LookSums, "add", lambda self, *given, **more: sizes.add(given[2].size) or add(self, *given, **more)
     )
-    given = {"solver": "prox-newton", "C": [0.01, 0.1, 1.0, 10.0], "cv": 3, "penalty": "l1", "memory": "16M"}
+    given = {"solver": "prox-newton", "C": [0.01, 0.1, 1.0, 10.0], "cv": 3, "penalty": "l1", "memory": "24M"}
     one, *more = (sm.train(tmp_path / "rows.h5", threads=threads, **given) for threads in (1, 2, 3))
     assert one.converged and {16, 8, 5} <= sizes
     for other in more:

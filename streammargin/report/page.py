@@ -146,7 +146,8 @@ def _head(of: Facts) -> str:
 def _useless(of: Facts) -> str:
     """A warning if the judged rows have as many errors as the simplest guess; else ""."""
     label, share = _simplest(of) or ("", 0.0)
-    if not label or 1.0 - (of.judged or {}).get("accuracy", 1.0) < share - 1e-9:
+    weighted = of.header.get("class_weight") is not None  # errors of rare classes cost more than others: no such guess
+    if not label or weighted or 1.0 - (of.judged or {}).get("accuracy", 1.0) < share - 1e-9:
         return ""
     return (
         f'<div class="verdict no"><b>No better than always guessing {cut(label, 20)}</b>'

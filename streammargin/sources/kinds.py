@@ -107,13 +107,17 @@ _TABLES = {".parquet": "read_parquet", ".feather": "read_feather", ".csv": "read
 
 
 def column_saved(path: str, column: str) -> str | None:
-    """The command that writes a column of a table as an array of numpy.save; None if this name is of no table."""
+    """The command that writes a column of a table as an array of numpy.save; None if this name is of no table.
+
+    It stops at a missing value, which NumPy would write as the text nan.
+    """
     suffix = os.path.splitext(path.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
     if suffix not in _TABLES:
         return None
-    named = [json.dumps(text, ensure_ascii=False) for text in (f"{column or 'y'}.npy", path, column)]
-    code = "import numpy, pandas; numpy.save({}, pandas.{}({})[{}].tolist())"
-    return f"python -c {shlex.quote(code.format(named[0], _TABLES[suffix], *named[1:]))}"
+    written = f"{os.path.basename(column) or 'y'}.npy"
+    named = [json.dumps(text, ensure_ascii=False) for text in (path, column, written)]
+    code = "import numpy, pandas; y = pandas.{}({})[{}]; assert y.notna().all(); numpy.save({}, y.tolist())"
+    return f"python -c {shlex.quote(code.format(_TABLES[suffix], *named))}"
 
 
 def _stem(path: str) -> str:

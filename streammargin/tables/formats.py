@@ -21,17 +21,17 @@ from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import warn
 
 PLACES = ("matrices", "readers")  # folders of the modules that list formats in FORMATS, tried in this order
+OPENERS = ("open", "folder")  # modules there that open what is found here, and so import this module
 
 
 def _found() -> dict[str, FileFormat]:
-    """The formats by name. Modules without any are not imported."""
+    """The formats by name."""
     found: dict[str, FileFormat] = {}
     for place in PLACES:
         for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), place)]):
-            spec: Any = one.module_finder.find_spec(one.name, None)
-            if "\nFORMATS = " in (spec.loader.get_source(one.name) or ""):
+            if one.name not in OPENERS:
                 module = importlib.import_module(f"{__package__}.{place}.{one.name}")
-                found |= {each.name: each for each in module.FORMATS}
+                found |= {each.name: each for each in getattr(module, "FORMATS", ())}
     return found
 
 

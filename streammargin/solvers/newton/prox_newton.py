@@ -249,9 +249,9 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         def add(some: np.ndarray) -> None:
             read.add(problem.loss, (block, numbers, labels), some, state.w[at], step, H, at)
 
-        # without room for copies of the sums threads share the lines in place of the rows, if no loss needs several
+        # without room for copies of the sums threads share the lines, if these count no mistakes together
         alone = problem.copies < 2 and read.wrong.size == len(state.w)
-        shares = min(lines.size, problem.workers.threads) if alone else 1
+        shares = max(1, min(lines.size, problem.workers.threads)) if alone else 1
         for _ in problem.workers.each(add, np.array_split(lines, shares)):
             pass
 

@@ -30,7 +30,7 @@ from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 from streammargin.transforms.chain import Chain
 
 GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
-GAP = ("a missing value\0",)  # stands for these among categories, none of which has a NUL character
+GAP = ("\0a missing value",)  # stands for these among categories, none of which has a NUL character
 MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
 
 

@@ -19,18 +19,19 @@ from streammargin.wording import in_shell
 
 T = TypeVar("T")
 GIVEN = "given twice or not"  # the options so far, among what argparse has read
+LISTS = frozenset({"drop", "categorical", "text", "id"})  # columns, of which people expect that more of them add up
 
 
 class Once(argparse._StoreAction):
-    """Keeps the value of an argument; an option that is given twice is an error, as only one value would count."""
+    """Keeps the last value of an argument, as shells expect; columns that are given twice are an error."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
         super().__call__(parser, namespace, values, option_string)
         given: set[str] = vars(namespace).setdefault(GIVEN, set())
-        if self.dest in given:
-            between = ", with commas between its values" if isinstance(values, (tuple, list)) else ""
+        if self.dest in given & LISTS:
+            between = "" if self.dest == "text" else ", with commas between its values"
             parser.error(f"{option_string} is given twice; give it once{between}")
         given.add(self.dest)
 

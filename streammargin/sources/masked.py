@@ -19,7 +19,6 @@ from streammargin.sources.arrays import bounds_by_nnz
 from streammargin.sources.base import Buffer, Slices
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.views import View
-from streammargin.stored import equal
 
 MASK = ("values", "mask")  # (noun, option)
 PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
@@ -35,6 +34,8 @@ def having(mask: str, column: Callable[[str], tuple[np.ndarray, np.ndarray]]) ->
     """Which rows (n,) have the value; column: (values, which are missing) (n,) by its name."""
     name, _, value = mask.partition("=")
     values, missing = column(name)
+    from streammargin.stored import equal  # imports h5py, which messages on paths do without
+
     return equal(values, value) & ~missing
 
 

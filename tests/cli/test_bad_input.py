@@ -165,7 +165,6 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--log-json", "v.h5", "--y", "v.h5:y"], ["the log v.h5 is an input as well"]),
         (["--drop", "a", "--drop", "b"], ["--drop is given twice; give it once, with commas between its values"]),
         (["--text", "a", "--text", "b"], ["--text is given twice; give it once; see"]),
-        (["--tol", "1", "-e", "2"], ["-e is given twice"]),
         (["-o", "new", "--log-json", "./new"], ["the log ./new and the model are the same file"]),
     ],
 )

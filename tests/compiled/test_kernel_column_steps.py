@@ -127,7 +127,7 @@ def test_steps_fall_to_where_no_group_can_move(loss, monkeypatch):
     f = Inner.__new__(Inner)  # without a training
     f.problem, f.run = SimpleNamespace(loss=given[0], seed=0), SimpleNamespace(number=0, multiplications=0.0)
     f.centred, f.matrix, f.terms, f.w, f.answers = *given[1:], penalty, w, answers
-    f.most, f.height, f.sizes = 10.0, height, f.matrix.ends - f.matrix.starts
+    f.most, f.objective, f.sizes = 10.0, height, f.matrix.ends - f.matrix.starts
     for turn in range(40):
         f.sweep(turn)
         values.append(value(given, A, penalty, w))

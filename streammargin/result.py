@@ -171,11 +171,14 @@ def _to_predict_more(result: TrainResult) -> str:
     """What may help if a class is hardly predicted; options in backquotes."""
     asked = result.model.header
     hints = [] if math.isinf(asked["C"]) else ["a larger `C`"]
+    errors = {one["valid_error"] for one in result.run_end.get("trials") or []}
+    alike = len(errors) == 1 and len(result.run_end["trials"]) > 1
     if result.ranges is not None:
         hints = ["`scale=std`"]
     elif hints and asked["class_weight"] is None:
-        hints.insert(0, "`class_weight=balanced`")
-    return f"; try {' or '.join(hints)}" if hints else ""
+        hints = ["`class_weight=balanced`", *(["`loss=logistic`"] if alike else hints)]
+    tied = "; all values of `C` have the same held-out error, so the smallest is taken" if alike else ""
+    return f"{tied}; try {' or '.join(hints)}" if hints else tied
 
 
 def _apart(model: Any) -> bool:

@@ -14,6 +14,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import clock
+from streammargin.result import remarks
 
 
 def noisy(classes=2, rows=80):
@@ -267,3 +268,11 @@ def test_classes_that_are_all_predicted_are_no_news(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = sm.train(*noisy(3), class_weight="balanced", tol=1e-6)
     assert result.run_end["never_predicted"] == result.run_end["rarely_predicted"] == [] and not caplog.records
+
+
+def test_values_of_c_that_err_alike_are_told():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((600, 4)), np.arange(600) % 20 == 0
+    found = [text for code, text in remarks(sm.train((X, y), cv=3, C=[0.001, 0.01, 0.1])) if code == "never_predicted"]
+    assert len(found) == 1 and "all values of `C` have the same held-out error, so the smallest is taken" in found[0]
+    assert found[0].endswith("try `class_weight=balanced` or `loss=logistic`")

@@ -97,7 +97,8 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
                              "an output of text with -o")  # fmt: skip
         if len(options.data) > 1 or not output or options.decision or options.probability or id or options.mask:
             raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
-                             "--probability, --mask and --id")  # fmt: skip
+                             "--probability, --mask and --id; probabilities go to text, as by --id barcode "
+                             "--probability -o FILE.csv")  # fmt: skip
         return functools.partial(write_obs, options.data[0], options.obs)
     if output.endswith(".parquet"):
         return functools.partial(write_parquet, id)

@@ -82,7 +82,8 @@ def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
                 break  # the run was killed while it wrote
             if event is None:
                 raise DataError(
-                    f"{path}: line {place} is not an event of a training; give the file that --log-json wrote"
+                    f"{path}: line {place} is not an event of a training; give the file that --log-json wrote, and "
+                    "rows by --test"
                 )
             history.publish(event)
     kinds = {event["event"]: event for event in history.events}

@@ -326,7 +326,8 @@ def _check_there(reader: Reader, names: Sequence[str], others: Sequence[str], mi
     elif absent or lacking:
         may = missing == ERROR and len(absent) < len(names)
         hint = "; let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
+        why = "that the model was trained on, or that were asked for" if absent else "asked for"
         raise DataError(
-            f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} that the model was trained on, or "
-            f"that were asked for: {all_of([*absent, *lacking])}; it has {all_of(reader.columns)}{hint}"
+            f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} {why}: "
+            f"{all_of([*absent, *lacking])}; it has {all_of(reader.columns)}{hint}"
         )

@@ -227,9 +227,11 @@ def decoded(raw: bytes, name: str, line: int) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line += raw[: error.start].count(b"\n")
+        windows = 0x80 <= raw[error.start] < 0xA0  # no characters of Latin-1
+        called, code = ("Windows-1252", "CP1252") if windows else ("Latin-1", "LATIN1")
         raise DataError(
-            f"{name}, line {line}: not UTF-8 text; if it is Latin-1, write it as UTF-8: "
-            "iconv -f LATIN1 -t UTF-8 IN > OUT"
+            f"{name}, line {line}: not UTF-8 text; if it is {called}, write it as UTF-8: "
+            f"iconv -f {code} -t UTF-8 IN > OUT"
         ) from None
 
 

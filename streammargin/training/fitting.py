@@ -32,6 +32,7 @@ from streammargin.wording import warn
 SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
 SEVERAL = "logistic"  # the loss of three classes and more, if none is given
 WORTH = 1 << 16  # least bytes of all rows that are told
+FAR = 64  # times the budget: a solver that needs more is no advice
 FREE = ("newton", "mirror")  # what keeps no number of a row and is named first: for a finite C, for the hard margin
 Fit = TypeVar("Fit")
 
@@ -120,7 +121,7 @@ class Fitting:
                 method, (problem, plan), before = choose(named, self._problem, self.fit)
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
-        if auto and before is not None:
+        if auto and before is not None and before.least < FAR * self.budget:
             text = f"auto took {method}, which may take more reads, as {before.raw}"
             warn(text, "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))

@@ -261,6 +261,9 @@ def test_text_in_another_encoding_names_the_command_that_mends_it(tmp_path):
         DataError, match=r"in\.csv, line 2: not UTF-8 text; if it is Latin-1, .*: iconv -f LATIN1 -t UTF-8"
     ):
         convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), y="0")
+    (tmp_path / "euro.csv").write_text("a,y\n1,\u20ac\n", "cp1252")
+    with pytest.raises(DataError, match=r"if it is Windows-1252, .*: iconv -f CP1252 -t UTF-8"):
+        convert(str(tmp_path / "euro.csv"), str(tmp_path / "out.h5"), y="0")
     with pytest.raises(DataError, match=r"wide\.txt is UTF-16 text, .*: iconv -f UTF-16 -t UTF-8 IN > OUT"):
         convert(str(tmp_path / "wide.txt"), str(tmp_path / "out.h5"), y="0")
     (tmp_path / "wide.csv").write_text(LATIN, "utf-16")  # the ending says the format

@@ -8,7 +8,7 @@ from typing import Any
 from streammargin.errors import UsageError
 from streammargin.report.charts import KINDS, MEASURE, band, bars_of, course_of, name_of, tried_in
 from streammargin.report.page import Facts
-from streammargin.wording import shown
+from streammargin.wording import short, shown
 
 TOP = 12  # columns of a ranking
 
@@ -74,6 +74,8 @@ def _weights(of: Facts, ax: Any) -> None:
         found, heads = bars_of(parts[0]["features"])
         bars = [(name, value) for name, value, _ in found]
         what = "weight" if len(heads) == 1 else "weight × standard deviation"
+        if parts[0]["label"] is not None:
+            what = f"{what}, above 0 for {short(str(parts[0]['label']))}"
     places = range(len(bars))
     ax.barh(places, [value for _, value in bars], color=["C0" if value >= 0.0 else "C1" for _, value in bars])
     ax.set_yticks(places, [name for name, _ in bars])

@@ -239,24 +239,25 @@ class Console:
                 self._ticker.join()
             if event["seconds"] >= _SHOWN_WHILE and self._due():
                 self._compiling(event, event["seconds"])
-            if self.bar and event["busy"]:
+            if event["busy"]:
                 self._ticking = threading.Event()
                 self._ticker = threading.Thread(target=self._tick, args=(event, self._ticking), daemon=True)
                 self._ticker.start()
             return
         self._line(
             "compiling for this machine, once for each kind of problem; it takes up to 240 MiB beside the memory "
-            "budget; the last line says how long it took"
+            "budget; the last line says how long it took, and `streammargin warmup` does it in advance"
         )
 
     def _compiling(self, event: dict[str, Any], seconds: float) -> None:
         self._line(f"compiling, {seconds:.0f} s, {counted(event['kernels'], 'kernel')} done", passing=True)
 
     def _tick(self, event: dict[str, Any], over: threading.Event) -> None:
-        """Show each second that a kernel is still being compiled, from a thread of its own."""
+        """Show that a kernel is still being compiled, from a thread of its own: each second, in a log each ten."""
         began = time.monotonic()
         while not over.wait(_TICK):
-            self._compiling(event, event["seconds"] + time.monotonic() - began)
+            if self._due(growth=0.0):
+                self._compiling(event, event["seconds"] + time.monotonic() - began)
 
     def _due(self, growth: float = _GROWTH) -> bool:
         """Whether the next line is due. growth: of the time until the last one, which a log waits for the next."""

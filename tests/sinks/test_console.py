@@ -336,3 +336,19 @@ def test_a_terminal_shows_the_gap_on_its_way(tol, estimate, gap, said):
     console = Console(stream=io.StringIO())
     console.bar, console._pace.params, console._certified = True, {"tol": tol}, gap
     assert "  ".join(console._gaps(estimate)) == said
+
+
+def test_a_log_has_lines_while_one_kernel_is_compiled_for_long(monkeypatch):
+    for name in ("_TICK", "_APART"):
+        monkeypatch.setattr(console_module, name, 0.01)
+    stream, event = io.StringIO(), {"event": "compiling", "kernels": 3, "seconds": 5.0}
+    console = Console(stream=stream)
+    console({**event, "busy": True})
+    for _ in range(3_000):
+        if stream.getvalue().count("compiling, 5 s, 3 kernels done") > 1:
+            break
+        time.sleep(0.01)
+    else:
+        pytest.fail(stream.getvalue())
+    console({**event, "busy": False})
+    assert not console._ticker.is_alive()

@@ -106,7 +106,7 @@ class Pdprox(Method):
 
     def remark(self, problem: Problem) -> str:
         if self.first(problem) == "gathered":
-            return "; Newton steps on the columns that matter come first"
+            return "; Newton steps on the columns that matter"
         if problem.holders == 1:
             return ""
         if self.first(problem) == "columns":

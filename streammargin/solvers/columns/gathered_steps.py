@@ -50,7 +50,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 SHARE = 0.75  # of the budget, after all else: bytes for columns
-LEAST = 0.02  # least share of all values that must fit
+LEAST = 0.02  # least share of all values that must fit, and a column without zeros
 NEAR = 0.95  # of the limit: the pull of columns that are gathered from rows in memory, as a missed one costs a pass
 FIRST, GROWTH = 200, 4  # most columns at first, and times those with weights
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
@@ -136,7 +136,7 @@ def room(problem: Problem) -> int:
     left -= problem.dtype.itemsize * problem.count * problem.rows  # others
     left -= 8 * problem.rows * problem.sparse + (problem.size if problem.resident else store.BUFFERS)
     even = np.full(problem.features, -(-problem.values // problem.features))
-    enough = max(LEAST, 1.0 / problem.features) * float(bytes_of(problem, even).sum())
+    enough = max(LEAST * float(bytes_of(problem, even).sum()), float(bytes_of(problem, np.full(1, problem.rows))[0]))
     return int(SHARE * left) if SHARE * left >= enough else 0
 
 
@@ -255,9 +255,10 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         taken = bytes_of(problem, state.values)
         if taken[chosen].sum() > most:
             image, w = problem.view(state.image, k), problem.view(state.w, k)
-            off = np.where(chosen & ~solved, few_columns.violations(problem, image, w), -1.0)
-            order = np.argsort(-off, kind="stable")
-            chosen[order[1:][np.cumsum(taken[order])[1:] > most]] = False
+            off = np.where(~solved, few_columns.violations(problem, image, w), -1.0)
+            listed = np.flatnonzero(chosen)
+            order = listed[np.argsort(-off[listed], kind="stable")]
+            chosen[order[np.cumsum(taken[order]) > most]] = False
         return chosen
 
     @staticmethod

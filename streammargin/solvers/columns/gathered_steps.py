@@ -89,14 +89,16 @@ class Gathered:
             for low in range(0, block.rows(), size):
                 out[low : low + size] = block.X[low : low + size, self.chosen]
             return
-        place, indptr, ends = np.cumsum(self.chosen) - 1, block.indptr, self.ends[first + 1 : first + 1 + block.rows()]
-        ends[:] = done = int(self.ends[first])
+        place, indptr, ends = np.cumsum(self.chosen) - 1, block.indptr, self.ends[first : first + 1 + block.rows()]
+        ends[1:], done = 0, int(ends[0])
         for low in range(int(indptr[0]), int(indptr[-1]), VALUES):
-            here = slice(low, min(low + VALUES, int(indptr[-1])))
-            at = low + np.flatnonzero(self.chosen[block.indices[here]])
+            stop = min(low + VALUES, int(indptr[-1]))
+            at = low + np.flatnonzero(self.chosen[block.indices[low:stop]])
             to = slice(done, done + at.size)
             self.values[to], self.columns[to], done = block.data[at], place[block.indices[at]], to.stop
-            ends += np.searchsorted(at, indptr[1:])
+            start, end = np.searchsorted(indptr, low, "right") - 1, np.searchsorted(indptr, stop)  # rows of these
+            ends[start + 1 : end + 1] += np.diff(np.searchsorted(at, indptr[start : end + 1]))
+        np.cumsum(ends, out=ends)
 
     def block(self, problem: Problem) -> Block:
         """The columns as rows."""
@@ -189,8 +191,10 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
     def _first_look(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
         self.run_block(problem, state, active, block, first)
         if isinstance(block, CSRBlock):
-            here = slice(block.indptr[0], block.indptr[-1])
-            state.values += np.bincount(block.indices[here], minlength=problem.features)
+            size = max(VALUES, problem.features)
+            for low in range(int(block.indptr[0]), int(block.indptr[-1]), size):  # a piece at a time: NumPy casts it
+                here = slice(low, min(low + size, int(block.indptr[-1])))
+                state.values += np.bincount(block.indices[here], minlength=problem.features)
         else:
             state.values += block.rows()
 

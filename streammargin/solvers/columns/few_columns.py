@@ -17,7 +17,7 @@ from streammargin.arrays import products
 from streammargin.compiled import products as by_loops
 from streammargin.compiled.judged import judge_of
 from streammargin.losses.base import has, smooth
-from streammargin.rows.blocks import Block, CSRBlock, part, stored
+from streammargin.rows.blocks import Block, CSRBlock, part, stored, values_of
 from streammargin.rows.labels import Labels
 from streammargin.solvers import leaves
 from streammargin.solvers.base import UNIT
@@ -29,6 +29,7 @@ from streammargin.solvers.roles import Kept, f8, of, state
 PIECE = 256  # rows of a product
 SPARSE = 2  # times as many sparse rows: they have fewer values
 NUMBERS = 5  # of a row and line while a piece is visited
+VISITED = 50  # multiplications that take as long as a visit of a row and line beside its values
 VECTORS = 16  # arrays of the weights during a step
 BENDS = 2  # second derivatives of a row and line: straight and crossed
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
@@ -64,8 +65,9 @@ def bytes_beside(problem: Problem) -> int:
 
 
 def bytes_beside_column(problem: Problem) -> int:
-    """Bytes for a column beside its values: its weights, sums of them, and in float64 its dense values in a piece."""
-    return 8 * (VECTORS * problem.lines + (problem.lines + (not problem.sparse) * PIECE) * _at_once(problem))
+    """Bytes for a column beside its values: its weights, sums of each piece, and its dense values there in float64."""
+    piece = 2 * problem.lines if problem.sparse else problem.lines + PIECE
+    return 8 * (VECTORS * problem.lines + piece * _at_once(problem))
 
 
 def _piece(problem: Problem) -> int:
@@ -157,7 +159,8 @@ class Few:
         self.problem, self.first, self.others, self.judge = problem, k * problem.lines, others, judge_of(problem.loss)
         self.sparse, n = isinstance(rows, CSRBlock), rows.rows()
         self.by = by_loops if self.sparse else products
-        self.sweep, self.shape = float(problem.lines * stored(rows)), (problem.lines, rows.features() + 1)
+        self.sweep = float(problem.lines * (stored(rows) + VISITED * n))
+        self.shape = (problem.lines, rows.features() + 1)
         self.bends, size = np.empty((n, BENDS * problem.lines), np.float32), _piece(problem)
         self.pieces = [
             RowsOfPiece(part(rows, low, min(low + size, n)), labels._replace(first=labels.first - low), low)
@@ -243,11 +246,14 @@ class Few:
 
     def diagonal(self) -> Generator[float, None, np.ndarray]:
         """The Hessian's, (lines, m+1)."""
+        if not self.sparse:
+            _, found = yield from self._over(1, self._add_squares)
+            return found
 
         def visit(piece: RowsOfPiece, sums: np.ndarray) -> None:
             found = np.zeros(self.shape)
-            self.by.add_diagonal(piece.rows, self.bends[piece.at].astype(np.float64), 1, found)
-            sums += self._laid(found)
+            by_loops.add_diagonal(piece.rows, self.bends[piece.at].astype(np.float64), 1, found)
+            sums += found.T
 
         _, found = yield from self._over(1, visit)
         if self.centred:  # sum c (x - mean)^2, from the sums of c x^2, c x and c
@@ -257,6 +263,15 @@ class Few:
             means = self.means * self.problem.column
             found[:, :-1] += means * (first[:, -1:] / self.problem.column * means - 2.0 * first[:, :-1])
         return np.maximum(found, 0.0)
+
+    def _add_squares(self, piece: RowsOfPiece, sums: np.ndarray) -> None:
+        """Add the squares of the distances of dense rows, times the second derivatives."""
+        straight, crossed = np.hsplit(self.bends[piece.at].astype(np.float64), 2)
+        column = self.problem.column
+        away = np.subtract(values_of(piece.rows), self.means * column, dtype=np.float64)
+        bends = np.maximum(straight - crossed**2, 0.0).T
+        sums[:, :-1] += bends @ np.square(away, out=away)
+        sums[:, -1] += column**2 * bends.sum(axis=1)
 
 
 def minimise(few: Few, w: np.ndarray, columns: np.ndarray, at: StepUnderWay) -> Iterator[float]:

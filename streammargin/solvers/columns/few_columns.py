@@ -59,9 +59,13 @@ def supports(problem: Problem) -> bool:
 
 
 def bytes_beside(problem: Problem) -> int:
-    """Bytes of the second derivatives of all rows, and of the numbers of the pieces of a product."""
+    """Bytes of the second derivatives of all rows and of the numbers of the pieces of a product, or of other weights.
+
+    Steps need the former; before them the scores by other columns need two copies of the weights, and a piece.
+    """
     pieces = 8 * NUMBERS * problem.lines * _piece(problem) * _at_once(problem)
-    return 4 * BENDS * problem.lines * problem.rows + pieces
+    weights = 2 * 8 * problem.lines * (problem.features + 1)
+    return max(4 * BENDS * problem.lines * problem.rows, weights) + pieces
 
 
 def bytes_beside_column(problem: Problem) -> int:
@@ -95,12 +99,22 @@ def violations(problem: Problem, image: np.ndarray, w: np.ndarray) -> np.ndarray
     return found
 
 
-def other_scores(block: Block, w: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The scores (m, lines) of all rows of the block by the weights of all columns but the chosen ones."""
-    found, left = np.zeros((block.rows(), len(w))), np.where(np.append(chosen, True), 0.0, w)
-    if left.any():
-        by_loops.add_scores(block, np.ascontiguousarray(left.T) if isinstance(block, CSRBlock) else left, found)
-    return found
+def has_others(w: np.ndarray, chosen: np.ndarray) -> bool:
+    """Whether weights w (lines, d+1) are of other columns than the chosen ones (d,)."""
+    return bool((np.any(w[:, :-1], axis=0) & ~chosen).any())
+
+
+def set_other_scores(block: Block, w: np.ndarray, chosen: np.ndarray, scores: np.ndarray) -> None:
+    """Set scores (m, lines) of all rows to those by the weights w of all columns but the chosen ones."""
+    if not has_others(w, chosen):
+        return
+    left = np.where(np.append(chosen, True), 0.0, w)
+    left = np.ascontiguousarray(left.T) if isinstance(block, CSRBlock) else left
+    for low in range(0, block.rows(), PIECE):
+        rows = part(block, low, min(low + PIECE, block.rows()))
+        found = np.empty((rows.rows(), len(w)))
+        by_loops.add_scores(rows, left, found)
+        scores[low : low + PIECE] = found
 
 
 @state

@@ -64,10 +64,11 @@ class Gathered:
     """Columns of all rows, one row after the other: the chosen ones (d,).
 
     values: of dense rows all, of sparse ones those stored; columns: theirs among the chosen ones; ends (n+1,): where
-    sparse rows begin and end.
+    sparse rows begin and end. opened: whether there is room for them, though they may have no value.
     """
 
     chosen: Shared[b1] = of(D)
+    opened: bool = False
     values: Kept[Stored] = of(0, grows=True)
     columns: Kept[i4] = of(0, grows=True)
     ends: Kept[i8] = of(0, grows=True)
@@ -76,16 +77,17 @@ class Gathered:
         """Make room for the chosen columns, of which there are so many values (d,)."""
         stored, sparse = int(sizes[self.chosen].sum()), problem.sparse
         self.values, self.columns = np.zeros(stored, problem.dtype), np.zeros(stored if sparse else 0, np.int32)
-        self.ends = np.zeros(problem.rows + 1 if sparse and stored else 0, np.int64)
+        self.ends, self.opened = np.zeros(problem.rows + 1 if sparse else 0, np.int64), True
 
     def close(self) -> None:
+        self.opened = False
         self.values, self.columns, self.ends = self.values[:0].copy(), self.columns[:0].copy(), self.ends[:0].copy()
 
     def copy(self, block: Block, first: int) -> None:
         """Copy the columns of these rows, a piece at a time."""
         if isinstance(block, DenseBlock):
             m, size = int(np.count_nonzero(self.chosen)), few_columns.PIECE
-            out = self.values.reshape(-1, m)[first : first + block.rows()]
+            out = self.values[first * m : (first + block.rows()) * m].reshape(block.rows(), m)
             for low in range(0, block.rows(), size):
                 out[low : low + size] = block.X[low : low + size, self.chosen]
             return
@@ -104,21 +106,22 @@ class Gathered:
         """The columns as rows."""
         m = int(np.count_nonzero(self.chosen))
         if not problem.sparse:
-            return DenseBlock(self.values.reshape(-1, m), problem.column)
+            return DenseBlock(self.values.reshape(problem.rows, m), problem.column)
         return CSRBlock(self.values, self.columns.view(np.uint32), self.ends, m, problem.column)
 
     def fits(self, problem: Problem) -> bool:
         m, stored, ends = int(np.count_nonzero(self.chosen)), self.values.size, self.ends
-        if not problem.sparse:
-            return stored in (0, m * problem.rows) and not self.columns.size
+        if not (self.opened and problem.sparse):
+            return stored == self.opened * m * problem.rows and not self.columns.size and not ends.size
         inside = (ends >= 0).all() and (ends <= stored).all() and ((self.columns >= 0) & (self.columns < m)).all()
-        return bool(inside) and self.columns.size == stored and ends.size == (problem.rows + 1 if stored else 0)
+        return bool(inside) and self.columns.size == stored and ends.size == problem.rows + 1
 
 
 @state
 class OnGathered(CertifiedState):
     """values (d,): how many each column has. image (K, d+1): A^T alpha of the last read. due (groups,): their steps
-    are to be made. others (n, K), or (n, 0) for 0: the scores by weights of columns that are not gathered.
+    are to be made. others (n, K), or (n, 0) for 0: the scores by weights of columns that are not gathered. From rows in
+    memory they are (n, lines), of the group whose steps are made.
     """
 
     values: Sum[i8] = of(D)
@@ -135,7 +138,7 @@ def room(problem: Problem) -> int:
     """Bytes for columns, or 0: too few."""
     copies, beside = problem.copies * sum_bytes(OnGathered, problem), few_columns.bytes_beside(problem)
     left = problem.budget + copies - state_bytes(OnGathered, problem) - beside - COPIED * VALUES
-    left -= problem.dtype.itemsize * problem.count * problem.rows  # others
+    left -= bytes_of_others(problem)
     left -= 8 * problem.rows * problem.sparse + (problem.size if problem.resident else store.BUFFERS)
     even = np.full(problem.features, -(-problem.values // problem.features))
     enough = max(LEAST * float(bytes_of(problem, even).sum()), float(bytes_of(problem, np.full(1, problem.rows))[0]))
@@ -145,6 +148,11 @@ def room(problem: Problem) -> int:
 def bytes_of(problem: Problem, sizes: np.ndarray) -> np.ndarray:
     """Bytes (d,) of each column of so many values (d,)."""
     return (problem.dtype.itemsize + 4 * problem.sparse) * sizes + few_columns.bytes_beside_column(problem)
+
+
+def bytes_of_others(problem: Problem) -> int:
+    """Bytes of the scores by columns that are not gathered."""
+    return problem.dtype.itemsize * (problem.lines if problem.resident else problem.count) * problem.rows
 
 
 def suits(problem: Problem) -> bool:
@@ -162,14 +170,13 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
 
     def reserved_bytes(self, problem: Problem) -> int:
         everything = int(bytes_of(problem, np.full(problem.features, problem.rows)).sum())
-        others = problem.dtype.itemsize * problem.count * problem.rows
-        beside = others + few_columns.bytes_beside(problem) + COPIED * VALUES + 8 * problem.rows * problem.sparse
-        return beside + min(room(problem), everything)
+        beside = bytes_of_others(problem) + few_columns.bytes_beside(problem) + 8 * problem.rows * problem.sparse
+        return beside + COPIED * VALUES + min(room(problem), everything)
 
     def fits(self, problem: Problem, state: OnGathered) -> bool:
         descent, columns = state.descent, np.count_nonzero(state.gathered.chosen) + 1
         sizes = {each.shape[1] for each in (descent.step, descent.bent, descent.ahead, descent.bent_ahead)}
-        known = state.others.shape[1] in (0, problem.count) and (state.values >= 0).all()
+        known = state.others.shape[1] in (0, problem.lines, problem.count) and (state.values >= 0).all()
         return bool(known) and sizes in ({0}, {columns}) and state.gathered.fits(problem)
 
     def start(self, problem: Problem, labels: RowLabels) -> OnGathered:
@@ -224,15 +231,21 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
             state.due[active] = True
         else:
             self._choose(problem, state, active)
-            self._open(problem, state)
+            self._open(problem, state, slice(None))
 
     @staticmethod
-    def _open(problem: Problem, state: OnGathered) -> None:
-        """Make room for the chosen columns, and the scores by the others."""
-        gathered = state.gathered
-        gathered.open(problem, state.values)
-        if gathered.values.size and state.w[:, :-1][:, ~gathered.chosen].any():
-            state.others = np.zeros((problem.rows, problem.count), problem.dtype)
+    def _open(problem: Problem, state: OnGathered, lines: slice) -> None:
+        """Make room for the chosen columns, and for the scores of these lines by the others."""
+        w = state.w[lines]
+        state.gathered.open(problem, state.values)
+        if few_columns.has_others(w, state.gathered.chosen):
+            state.others = np.zeros((problem.rows, len(w)), problem.dtype)
+
+    @staticmethod
+    def _others(problem: Problem, state: OnGathered, k: int) -> np.ndarray:
+        """Those of group k, in place."""
+        others = state.others
+        return problem.view(others.T, k).T if others.shape[1] == problem.count else others
 
     @staticmethod
     def _release(problem: Problem, state: OnGathered) -> None:
@@ -292,25 +305,24 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         state.sums.rows += block.rows()
         state.sums.add(problem.loss, rows, problem.lines_of(active), state.w, kernel.Prox(none, none, *best))
 
-    @staticmethod
-    def gather(problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
-        """Keep the chosen columns of these rows, and the scores by the others."""
-        if state.gathered.values.size:
+    def gather(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
+        """Keep the chosen columns of these rows, and the scores of these groups by the others."""
+        if state.gathered.opened:
             state.gathered.copy(block, first)
-        if state.others.shape[1]:
-            here = slice(first, first + block.rows())
-            state.others[here] = few_columns.other_scores(block, state.w, state.gathered.chosen)
+        for k in active.tolist() if state.others.size else ():
+            out = self._others(problem, state, k)[first : first + block.rows()]
+            few_columns.set_other_scores(block, problem.view(state.w, k), state.gathered.chosen, out)
 
     def move(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block) -> Share:
         """A unit of the steps of one group on the columns that matter, from rows in memory."""
         if not state.due.any():
             return None
-        if not state.gathered.values.size:
+        if not state.gathered.opened:
             k, none = self._turn(problem, state), np.zeros(problem.features, bool)
             self._begin_at(problem, state, k, ~none)
             state.gathered.chosen[:] = self._fitting(problem, state, k, NEAR, none, room(problem))
-            self._open(problem, state)
-            self.gather(problem, state, active, block, 0)
+            self._open(problem, state, slice(k * problem.lines, (k + 1) * problem.lines))
+            self.gather(problem, state, np.array([k]), block, 0)
         if self._improve(problem, state):
             self._release(problem, state)
         return self._done(problem, state)
@@ -335,11 +347,12 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
 
     def _improve(self, problem: Problem, state: OnGathered) -> bool:
         """A unit of the steps of a group that is due, on the gathered columns; returns whether they end."""
-        k, gathered, others = self._turn(problem, state), state.gathered, state.others
-        if state.steps is None and gathered.values.size:
-            self._begin_at(problem, state, k, gathered.chosen)
-            scores = others[:, problem.lines_of(k)] if others.size else others
-            few = Few(problem, labels_of(problem, state), k, gathered.block(problem), scores)
+        k, gathered = self._turn(problem, state), state.gathered
+        if state.steps is None and gathered.opened:
+            if not state.descent.work:  # no step has been made
+                self._begin_at(problem, state, k, gathered.chosen)
+            rows, others = gathered.block(problem), self._others(problem, state, k)
+            few = Few(problem, labels_of(problem, state), k, rows, others)
             columns = np.append(gathered.chosen, True)
             state.steps = few_columns.minimise(few, problem.view(state.w, k), columns, state.descent)
         if state.steps is not None and not over(state.steps):
@@ -359,7 +372,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
             state.ended, lines = True, problem.lines_of(active)
             self.prove(problem, state, active)
             state.image[lines] = state.sums.pull[lines].sum(axis=1)
-            if state.gathered.values.size:
+            if state.gathered.opened:
                 state.due[active] = self.report(problem, state).estimate[active] > problem.tol
         if state.due.any():
             self._improve(problem, state)

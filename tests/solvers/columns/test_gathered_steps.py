@@ -1,6 +1,7 @@
 """Newton steps on gathered columns of several lines: against an interior-point method, and by what they promise."""
 
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -11,10 +12,12 @@ from reference.sources import CountingSource
 from reference.stopped import bits, check_every_pass, until_done
 
 import streammargin as sm
+from streammargin.driver import plan
 from streammargin.rows.blocks import CSRBlock, DenseBlock, part
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.columns import few_columns, gathered_steps
 from streammargin.solvers.columns.gathered_steps import Gathered
+from streammargin.sources.arrays import ArraySource
 
 K, C = 4, 0.05
 BOUNDS = (0, 50, 130, 200)
@@ -206,6 +209,70 @@ def test_products_take_no_more_memory_than_is_counted(sparse, monkeypatch):
     given = sp.csr_matrix(rows) if sparse else rows
     sm.train((given, y), loss="logistic", solver="pdprox", penalty="l21", C=0.1, passes=2, threads=2)
     assert found and all(copies > 1 and 0 < peak <= counted for peak, counted, copies in found)
+
+
+class ReadAtOnce(ArraySource):
+    """Arrays that are read as a file is, but fit into memory."""
+
+    def whole(self):
+        return None
+
+
+def full_and_sparse(n):
+    """Sparse rows of 80 columns that matter, the first of them without zeros."""
+    random = np.random.default_rng(0)
+    dense = random.random((n, 80), np.float32) * (random.random((n, 80)) < 0.2)
+    dense[:, 0] += 1.0
+    scores = dense @ random.standard_normal((80, K)) + 3.0 * dense[:, :1] * (np.arange(K) == 1)
+    return sp.csr_matrix(dense), np.argmax(scores + 0.2 * random.gumbel(size=(n, K)), axis=1)
+
+
+def test_a_training_within_memory_takes_no_more(monkeypatch):
+    """Eight values of C, columns that do not all fit, and one that is far fuller than the others."""
+    monkeypatch.setattr(plan, "SLACK_BYTES", 0)
+    monkeypatch.setattr(gathered_steps, "VALUES", 1 << 10)
+    opened, own, memory = [], Gathered.open, 7 * 10**6
+
+    def kept(self, problem, sizes):
+        taken = int(gathered_steps.bytes_of(problem, sizes)[self.chosen].sum())
+        opened.append((problem, taken, np.count_nonzero(self.chosen)))
+        return own(self, problem, sizes)
+
+    monkeypatch.setattr(Gathered, "open", kept)
+    Cs, valid = [0.05 * 1.2**i for i in range(8)], full_and_sparse(50)
+    for n in (1000, 20000):  # the first one loads kernels
+        rows, opened[:] = full_and_sparse(n), []
+        tracemalloc.start()
+        try:
+            sm.train(
+                ReadAtOnce(*rows), **{**OPTIONS, "C": Cs}, penalty="l21", valid=valid, tol=0.5, memory=memory, passes=1
+            )
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak <= memory and len(opened) == len(Cs)
+    assert all(problem.resident and taken <= gathered_steps.room(problem) for problem, taken, _ in opened)
+    assert max(count for *_, count in opened) < 80
+    rooms = [gathered_steps.room(replace(opened[0][0], budget=size)) for size in range(0, memory, 20000)]
+    assert 0 in rooms and min(filter(None, rooms)) >= of_a_column(opened[0][0])
+
+
+def test_no_column_is_chosen_that_does_not_fit(monkeypatch):
+    monkeypatch.setattr(gathered_steps, "room", lambda problem: of_a_column(problem) - 1)
+    for given in ((X, Y), CountingSource(X, Y, BOUNDS)):
+        found = sm.train(given, **OPTIONS, penalty="l21", tol=1e-3, passes=3)
+        assert not found.converged and not found.model.coef_.any() and found.certificate.gap > 1e-3
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_given_weights_of_columns_without_values_go(blocks):
+    dense = np.where(np.arange(30) == 7, 0.0, X)
+    given = sm.train((X, Y), **OPTIONS, penalty="l21", tol=1e-3).model
+    given.coef_[:] = np.arange(30) == 7
+    rows = sp.csr_matrix(0.01 * dense)
+    source = CountingSource(rows, Y, BOUNDS) if blocks else (rows, Y)
+    found = sm.train(source, **OPTIONS, penalty="l21", tol=1e-3, init=given)
+    assert found.converged and not found.model.coef_.any()
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -64,6 +64,11 @@ class ByFolds(Estimator):
             raise UsageError(f"{type(self).__name__} takes arrays; for files call streammargin.train with `cv=5`")
         X, labels = data
         folds = np.full(len(labels), -1)
+        if isinstance(self.cv, str):
+            raise UsageError(
+                f"cv of {type(self).__name__} is a number of folds or a splitter, not {self.cv!r}; for folds by a "
+                "column give cv=GroupKFold(5) of scikit-learn, and the column to fit as groups"
+            )
         splits = list(check_cv(self.cv, labels, classifier=not self.of_numbers).split(X, labels, self._groups))
         for fold, (train, test) in enumerate(splits):
             if np.any(folds[test] >= 0) or len(train) + len(test) != len(labels):

@@ -68,7 +68,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
             tell_grid(job.costs, refusals)
             return job
     raise BudgetError(
-        f"{refusals[-1].raw}, for {len(GRIDS[-1])} values of C; `valid=20%` needs less", refusals[-1].least
+        f"{refusals[-1].raw}, for {len(GRIDS[-1])} values of C; `valid=20%` needs less, as do fewer values of `C`",
+        refusals[-1].least,
     )
 
 

@@ -89,6 +89,11 @@ def test_a_kernel_machine_has_the_scores_of_svc():
     )
 
 
+def test_words_of_folds_name_the_splitter():
+    with pytest.raises(UsageError, match=r"not '5,by=user'; for folds by a column give cv=GroupKFold\(5\)"):
+        MarginClassifierCV(cv="5,by=user").fit(X, Y)
+
+
 def test_groups_go_to_the_splitter():
     groups = np.arange(240) % 7
     given = MarginClassifierCV(Cs=CS, cv=list(GroupKFold(3).split(X, Y, groups))).fit(X, Y)

@@ -121,8 +121,9 @@ class Fitting:
                 method, (problem, plan), before = choose(named, self._problem, self.fit)
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
-        if auto and before is not None and before.least < FAR * self.budget:
-            text = f"auto took {method}, which may take more reads, as {before.raw}"
+        if auto and before is not None:
+            why = before.raw if before.least < FAR * self.budget else before.raw.partition("; use ")[0]
+            text = f"auto took {method}, which may take more reads, as {why}"
             warn(text, "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return FittedSolver(method, problem, plan, better)

@@ -18,9 +18,10 @@ class FileFormat:
     in place of the path, which may be compressed, or a pipe; a table of a pipe gets `once=True`, too. table: whether it
     has columns with names, which may hold words and gaps.
 
-    starts: first bytes that tell it. sniff: whether these first bytes do, if no format has such starts. inside:
-    whether a folder is one of these. suffixes: endings of names in a folder; text is believed to be what they say
-    elsewhere, too. called: what messages call the files of a folder; "" if a folder has no such files.
+    - starts: first bytes that tell it. sniff: whether these first bytes do, if no format has such starts.
+    - inside: whether a folder is one of these.
+    - suffixes: endings of names in a folder. Text is believed to be what they say elsewhere, too.
+    - called: what messages call the files of a folder; "" if a folder has no such files.
     """
 
     name: str

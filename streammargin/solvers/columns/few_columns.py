@@ -1,9 +1,10 @@
 """The minimum over a few columns of all rows, in memory, under a smooth loss of all scores and a sum over columns.
 
-Proximal Newton steps (Lee, Sun and Saunders 2014, SIAM J. Optim. 24). No Hessian is summed up: products of it and a
-vector minimise the model of a step, by proximal gradients with momentum (Beck and Teboulle 2009, SIAM J. Imaging Sci.
-2; restarts: O'Donoghue and Candes 2015, Found. Comput. Math. 15). Of a row and line only the second derivatives are
-kept, in float32: scores are found again, and the model alone depends on them.
+Proximal Newton steps (Lee, Sun and Saunders 2014, SIAM J. Optim. 24). No Hessian is summed up. Its products with
+vectors minimise the model of a step, by proximal gradients with momentum. Sources: Beck and Teboulle 2009, SIAM J.
+Imaging Sci. 2; for restarts O'Donoghue and Candes 2015, Found. Comput. Math. 15.
+
+A row and line keep their second derivatives alone, in float32, on which only the model depends. Scores are found again.
 """
 
 from __future__ import annotations
@@ -121,10 +122,12 @@ def set_other_scores(block: Block, w: np.ndarray, chosen: np.ndarray, scores: np
 class StepUnderWay:
     """The step under way: a checkpoint may come between any two products of it.
 
-    step (lines, m+1): so far; ahead: the same with momentum; bent, bent_ahead: their products with the Hessian. They
-    are empty between two steps. enough: the violation of the model at which it ends, 0: not known. bound: how far the
-    Hessian exceeds its diagonal. made, before: products of this step, and of earlier ones on these columns; work:
-    multiplications of all of them; modelled: whether the model is at its minimum.
+    - step (lines, m+1): so far; ahead: the same with momentum. They are empty between two steps.
+    - bent, bent_ahead: their products with the Hessian.
+    - enough: the violation of the model at which it ends; 0: not known.
+    - bound: how far the Hessian exceeds its diagonal.
+    - made, before: products of this step, and of earlier ones on these columns. work: all their multiplications.
+    - modelled: whether the model is at its minimum.
     """
 
     step: Kept[f8] = of(LINES, 0, grows=True)

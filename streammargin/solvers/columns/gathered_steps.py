@@ -119,9 +119,13 @@ class Gathered:
 
 @state
 class OnGathered(CertifiedState):
-    """values (d,): how many each column has. image (K, d+1): A^T alpha of the last read. due (groups,): their steps
-    are to be made. others (n, K), or (n, 0) for 0: the scores by weights of columns that are not gathered. From rows in
-    memory they are (n, lines), of the group whose steps are made.
+    """What steps on gathered columns keep.
+
+    - values (d,): how many each column has.
+    - image (K, d+1): A^T alpha of the last read.
+    - due (groups,): their steps are to be made.
+    - others (n, K): the scores by weights of columns that are not gathered; (n, 0) if all are 0. From rows in memory
+      they are (n, lines), of the group whose steps are made.
     """
 
     values: Sum[i8] = of(D)

@@ -39,8 +39,10 @@ Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, an
 
 @state
 class Proximal:
-    """A proximal step on one problem: centres (m,), softness relative to the caps, dual: the dual objective at
-    the centres, steps: Newton steps made in it.
+    """A proximal step on one problem.
+
+    centres (m,), and softness relative to the caps. dual: the dual objective at the centres. steps: Newton steps made
+    in it.
 
     made: Newton steps of all proximal steps so far, 0 if no problem is unfinished; multiplications: of its units.
     spared: multiplications that products with the rows have spared it so far.

@@ -59,9 +59,10 @@ def factored(problem: Problem) -> bool:
 class Newton(ConjugateGradients):
     """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
 
-    gradient: at its weights; rest: the part that is not of these rows. made: steps since the last certificate.
-    diagonal: the preconditioner, of lines and columns turned by of_lines (lines, lines) and of_columns (d+1, d+1) if
-    these are not empty.
+    - gradient: at its weights; rest: the part that is not of these rows.
+    - made: steps since the last certificate.
+    - diagonal: the preconditioner.
+    - of_lines (lines, lines), of_columns (d+1, d+1): they turn lines and columns for it; empty: nothing is turned.
 
     Conjugate gradients find the step. fall: of the model of the objective; enough: a length of the residual that may
     end them; reached: one that does; products so far.

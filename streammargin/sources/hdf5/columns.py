@@ -116,9 +116,10 @@ LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option
 class StoredColumn:
     """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
-    The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
-    its values, if that of the rows does not. width: None, or if `wide` allows it the number of columns of a dataset or
-    array (n, width).
+    The group is a categorical column (codes, categories) or a nullable one (values, mask).
+
+    - files: those that contain its values, if that of the rows does not.
+    - width: the number of columns of a dataset or array (n, width), if `wide` allows it; else None.
     """
 
     def __init__(self, node: Any, name: str, files: Sequence[str] = (), wide: bool = False) -> None:

@@ -1,10 +1,11 @@
 """An atlas of cells, end to end: raw counts to marker genes and annotated cells, within a quarter of the file.
 
-    python -m examples.cells [--cells 5000 --genes 2000 --types 10] [--top 300] [-C 0.1] [--dir DIR]
+    python -m examples.cells [--cells 5000 --genes 2000 --types 10] [--top 300] [-C 0.1] [--path 0.002,0.005]
 
 The counts are generated, in chunks: a cell has some 1,500, of which the twenty markers of its type have 2%. Batches
 differ in their rates, and 3% of the labels are wrong. Then come commands of the program, each in a process of its own:
 train on all genes, refit on those with the largest weights of each type, evaluate by type on new cells, and predict.
+Beside them l21 takes whole genes, along a path: each C begins at the weights of the one before.
 Errors are of the labels as they are, and of the true types. It needs the extra anndata.
 """
 
@@ -88,6 +89,7 @@ def main() -> None:
     for name, default in (("--cells", 5_000), ("--genes", 2_000), ("--types", 10), ("--top", 300)):
         parser.add_argument(name, type=int, default=default, help="(%(default)s)")
     parser.add_argument("-C", default="0.1", help="of both trainings (%(default)s)")
+    parser.add_argument("--path", default="0.002,0.005", help="values of C for l21, in rising order (%(default)s)")
     parser.add_argument("--dir", default="cells", help="where files are written (%(default)s)")
     given = parser.parse_args()
     os.makedirs(given.dir, exist_ok=True)
@@ -99,16 +101,20 @@ def main() -> None:
     print(f"counts.h5ad has {(size := os.path.getsize('counts.h5ad') >> 20)} MiB")
     rows = ["--x", "layers/counts", "--memory", f"{max(64, size // 4)}M"]  # small files need 64M
     train = ["train", "counts.h5ad", "--y", "obs/cell_type", *rows, "--transform", "total:10000,log1p",
-             "--loss", "logistic", "-C", given.C, "--valid", "new.h5ad", "--force"]  # fmt: skip
-    run(*train, "-o", "all.npz")
+             "--loss", "logistic", "--valid", "new.h5ad", "--force"]  # fmt: skip
+    run(*train, "-C", given.C, "-o", "all.npz")
     union = sorted({gene["name"] for genes in largest("all.npz", given.top, "top.json").values() for gene in genes})
     print(f"# {len(union)} of {given.genes} genes are kept")
-    run(*train, "-o", "types.npz", "--columns", ",".join(union))
+    run(*train, "-C", given.C, "-o", "types.npz", "--columns", ",".join(union))
     with open("markers.csv", "w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["type", "gene", "weight"])
         for kind, genes in largest("types.npz", MARKERS, "markers.json").items():
             table.writerows([kind, gene["name"], gene["weight"]] for gene in genes if gene["weight"] > 0)
+    before: list[str] = []
+    for C in given.path.split(","):
+        run(*train, "--penalty", "l21", "--tol", "0.01", "-C", C, *before, "-o", f"l21_{C}.npz")
+        before = ["--init", f"l21_{C}.npz"]
     for column in ("cell_type", "true_type"):
         run("evaluate", "types.npz", "new.h5ad", "--y", f"obs/{column}", *rows)
     run("predict", "types.npz", "new.h5ad", *rows, "--obs", "predicted", "-o", "annotated.h5ad", "--force")

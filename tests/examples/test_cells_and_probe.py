@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import streammargin as sm
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,8 +26,11 @@ def run(tmp_path, *command):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork missing")
 def test_cells(tmp_path):
     ad = pytest.importorskip("anndata")
-    said = run(tmp_path, "examples.cells", "--cells", "300", "--genes", "90", "--types", "3", "--top", "9", "-C", "1")
+    said = run(tmp_path, "examples.cells", "--cells", "300", "--genes", "90", "--types", "3", "--top", "9", "-C", "1",
+               "--path", "0.1,0.5")  # fmt: skip
     assert "of 90 genes are kept" in said and said.count("class type 0") == 6
+    few, more = (sm.load_model(tmp_path / f"l21_{C}.npz") for C in ("0.1", "0.5"))
+    assert 0 < np.any(few.coef_, axis=0).sum() <= np.any(more.coef_, axis=0).sum() < 90
     with open(tmp_path / "markers.csv") as file:
         markers = list(csv.DictReader(file))
     assert {row["type"] for row in markers} == {"type 00", "type 01", "type 02"}

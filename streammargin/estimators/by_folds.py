@@ -16,6 +16,7 @@ from streammargin.model.base import Model
 from streammargin.options.table import Line, Where
 from streammargin.points.mapped import taken_apart
 from streammargin.result import TrainResult
+from streammargin.solvers.problem import smallest, standard_errors
 from streammargin.wording import shown
 
 # after streammargin.estimators.base, whose ImportError names the extra
@@ -128,11 +129,8 @@ class ByFolds(Estimator):
     def _best(self) -> int:
         """The index of the chosen C: of equal scores the smallest."""
         mean = self.scores_.mean(axis=0)
-        best = int(np.lexsort((self.Cs_, -mean))[0])
-        if self.rule == "1se":
-            error = self.scores_[:, best].std(ddof=1) / np.sqrt(len(self.scores_))
-            best = int(min(np.flatnonzero(mean >= mean[best] - error), key=lambda k: self.Cs_[k]))
-        return best
+        best = smallest(self.Cs_, -mean)
+        return smallest(self.Cs_, -mean, standard_errors(self.scores_)[best]) if self.rule == "1se" else best
 
 
 class MarginClassifierCV(ByFolds, MarginClassifier):

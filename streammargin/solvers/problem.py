@@ -29,6 +29,8 @@ from streammargin.workers import ALONE, Workers
 # least and most values of rows that NumPy visits, and most columns (docs/benchmarks/first_fit.md)
 IN_ARRAYS, NARROW = (10_000, 2_000_000), 200
 
+EQUAL = 1e-12  # relative distance of mean errors that is rounding
+
 
 class Outputs(NamedTuple):
     """The K lines of a problem, the rows of its weights.
@@ -97,11 +99,20 @@ class Tried(NamedTuple):
             return first
         each = errors.reshape(-1, self.values)[: self.folds]
         mean = each.mean(axis=0)
-        best = int(np.lexsort((costs, mean))[0])
+        best = smallest(costs, mean)
         if self.rule == "1se" and self.folds > 1:
-            near = mean <= mean[best] + standard_errors(each)[best]
-            best = int(min(np.flatnonzero(near), key=lambda k: costs[k]))
+            best = smallest(costs, mean, standard_errors(each)[best])
         return first + best
+
+
+def smallest(costs: np.ndarray, means: np.ndarray, beyond: float = 0.0) -> int:
+    """The index of the smallest C whose mean is the least, or is above it by at most `beyond`.
+
+    Means that rounding may have parted are equal. One that is not a number comes last.
+    """
+    most = np.fmin.reduce(means) + beyond
+    near = means <= most + EQUAL * abs(most)
+    return int(np.lexsort((costs, np.where(near, most, means)))[0])
 
 
 def standard_errors(errors: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.saved_words import left_out
+from streammargin.solvers.problem import Tried, smallest
 from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of
 
 CS = [0.01, 0.1, 1.0]
@@ -255,6 +256,34 @@ def test_the_rule_1se_takes_the_smallest_C_within_a_standard_error():
     assert small.run_end["C"] == found.Cs[within].min() <= best.run_end["C"]
     lengths = np.mean(np.sum(X**2, axis=1)) + 1.0
     np.testing.assert_allclose(found.Cs * lengths, np.logspace(-4, 2, 13), rtol=0.01)
+
+
+# of 600 rows a fold: 555, 549 and 549 wrong ones; the mean of the last column is smaller by rounding
+TIED = np.array([[111, 111, 111, 111, 111], [110, 110, 110, 110, 109], [100, 100, 104, 108, 137]]).T / 600.0
+
+
+@pytest.mark.parametrize("rule", ["best", "1se"])
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_of_equal_errors_the_smallest_C_is_chosen_however_their_means_are_rounded(rule, order):
+    mean, costs, errors = TIED.mean(axis=0), np.array([0.001, 0.1, 10.0])[order], TIED[:, order]
+    assert mean[2] < mean[1]
+    tried = Tried(3, 5, True, np.full(6, 2400), rule)
+    every = np.concatenate([errors, errors.mean(axis=0)[None]]).ravel()
+    # C = 0.001 is beyond a standard error of C = 0.1, and within one of C = 10
+    assert costs[tried.chosen(every, costs) - 15] == 0.1
+    scaled = np.concatenate([1e-9 * errors, 1e-9 * errors.mean(axis=0)[None]]).ravel()
+    assert costs[tried.chosen(scaled, costs) - 15] == 0.1
+    far = TIED + [0.0, 0.0, -1e-9]  # no rounding
+    assert Tried(3, 5, False, np.full(5, 2400), "best").chosen(far.ravel(), np.array([0.001, 0.1, 10.0])) == 2
+    search = sm.MarginClassifierCV(rule=rule)
+    search.Cs_, search.scores_ = costs, 1.0 - errors
+    assert costs[search._best()] == 0.1
+
+
+def test_an_error_that_is_no_number_is_never_chosen():
+    costs = np.array([0.1, 1.0])
+    assert smallest(costs, np.array([np.nan, 2.0])) == 1 and smallest(costs, np.array([np.nan, np.nan])) == 0
+    assert smallest(costs, np.array([np.inf, np.inf])) == 0 and smallest(costs, np.zeros(2)) == 0
 
 
 def test_a_share_is_held_out_and_the_model_is_of_the_others(tmp_path):

@@ -90,8 +90,10 @@ def text_fault(values: np.ndarray) -> int:
 class Matcher:
     """Finds the classes that labels are.
 
-    classes: of any kind, all different; name: of the data, for messages. error: raised if a label of another kind
-    does not match one to one. what: the classes and labels, in messages.
+    `classes`  labels of any kind, all different.
+    `name`     that of the data, for messages.
+    `error`    raised if a label of another kind does not match one to one.
+    `what`     the classes and labels, in messages.
     """
 
     def __init__(

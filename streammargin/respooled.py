@@ -30,9 +30,11 @@ from streammargin.tables.table import Table, apart, matched, places_of
 class RespooledRows:
     """The rows of the data of a model, by the header of its file.
 
-    names: the options of `verify` that name columns. memory: bytes for reading. folder: where spools stay; None: they
-    are removed with the stack. unknown: ERROR, or ZERO: a word that no row of the training had counts as none.
-    weighted: False for rows without weights, though the training has some.
+    `names`     the options of `verify` that name columns.
+    `memory`    bytes for reading.
+    `folder`    where spools stay. None: they are removed with the stack.
+    `unknown`   ERROR, or ZERO: a word that no row of the training had counts as none.
+    `weighted`  False for rows without weights, though the training has some.
     """
 
     model: str

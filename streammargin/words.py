@@ -156,8 +156,11 @@ def _default(line: dataclasses.Field[Any]) -> str:
 class Family(Generic[S]):
     """The words of one option, and their classes.
 
-    folder: where their files are. kind: the base class. classes: ours, by word.
-    others: words of other programs, with ours for each. short: words that stand for one of ours with fields.
+    `folder`   where their files are.
+    `kind`     the base class.
+    `classes`  ours, by word.
+    `others`   words of other programs, with ours for each.
+    `short`    words that stand for one of ours with fields.
     """
 
     option: str

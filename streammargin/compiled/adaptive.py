@@ -83,11 +83,11 @@ def adaptive_block(block, numbers, labels, inverted, k, size, rate, momentum, un
     where beta = t / (t + 1) with momentum and 0 without. (The paper's g has the other sign.) After the first
     step, a draw that falls on a row outside the block ends the visit.
 
-    block, inverted  rows of the data, and their transpose, a CSRBlock of d rows (0 rows: not available)
-    outside          log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none;
-    w, g             (d+1,) of this problem: combinations of rows with coefficients >= 0;
-    figures          (FIGURES,): STEPS t; MASS_G and MASS_W the sums of those coefficients; SMALLEST out: smallest
-                     a_i.w before the first step; LOG_MASS out: log sum exp(-a_i.w) after the last step
+    `block`, `inverted`  rows of the data, and their transpose, a CSRBlock of d rows (0 rows: not available).
+    `outside`            log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none.
+    `w`, `g`             (d+1,) of this problem: combinations of rows with coefficients >= 0.
+    `figures`            (FIGURES,): STEPS t; MASS_G and MASS_W the sums of those coefficients; SMALLEST out: smallest
+                         a_i.w before the first step; LOG_MASS out: log sum exp(-a_i.w) after the last step.
     """
     m = block.rows()
     # one more entry, for the constant column of `inverted`

@@ -34,10 +34,10 @@ GAP, SHARE, MISSED, UPDATES, VISITS, FIGURES = range(6)
 def row_steps(turns, labels, loss, groups, lines, longest, alpha, sleep, squares, W, figures):
     """Make a step for every row of these turns that is awake, in every group listed.
 
-    turns    of rows/visits.py; labels: of all n rows; groups: indices of the groups, of `lines` lines each;
-    longest  passes that a row may sleep, 0 for none;
-    alpha    (n, K) duals on the C scale; sleep (n, groups) uint8; squares (n,): ||x_i||^2, 0 until first needed;
-    W        weights in the layout of the block's `line_scores`; figures (groups, FIGURES), added to
+    `turns`    of rows/visits.py; labels: of all n rows; groups: indices of the groups, of `lines` lines each.
+    `longest`  passes that a row may sleep, 0 for none.
+    `alpha`    (n, K) duals on the C scale; sleep (n, groups) uint8; squares (n,): ||x_i||^2, 0 until first needed.
+    `W`        weights in the layout of the block's `line_scores`; figures (groups, FIGURES), added to.
     """
     visits, start, stop, parts = turns
     none, u, signs = np.zeros(lines), np.empty(lines), np.empty(lines)

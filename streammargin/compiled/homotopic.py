@@ -88,13 +88,13 @@ def look(
 def stochastic_block(block, numbers, labels, order, group, active, schedule, average, scale, v, kept, landed, carried):
     """A step for every group of rows of the block, including the ends of outer iterations (section 6.3).
 
-    order    permutation of the groups of `group` consecutive rows;
+    `order`    permutation of the groups of `group` consecutive rows.
     schedule of the penalty and the steps;
-    average  whether an outer iteration ends with the mean of its iterates, or with that of the least objective,
-             estimated on the rows of the following step;
-    v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one;
-    landed   (K, d+2) end point of the last outer iteration, with its mass in the last column;
-    carried  (K, CARRIED)
+    `average`  whether an outer iteration ends with the mean of its iterates. Else it ends with that of the least
+               objective, estimated on the rows of the following step.
+    `v`        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one.
+    `landed`   (K, d+2) end point of the last outer iteration, with its mass in the last column.
+    `carried`  (K, CARRIED).
     """
     inside = np.empty(group)
     width = v.shape[1]

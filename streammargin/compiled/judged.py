@@ -43,12 +43,13 @@ class StepAsked(NamedTuple):
 
     L_i = L + softness / cap_i.
 
-    - multiplier: of the bound on the duals' sum (largest.py).
-    - crisp: a centre that is nan is a step from `midway` times the cap, with this softness.
-    - twice: A gets a second step, from the first one.
-    - duals, slopes, gaps: whether duals, second derivatives and gaps are wanted.
-    - extra: whether EXTRA is: distances from the curved part of the loss, or of a coupled loss `part_of`.
-    - middle: whether a coupled loss has its own centres.
+    `multiplier`               that of the bound on the duals' sum (largest.py).
+    `crisp`                    a centre that is nan is a step from `midway` times the cap, with this softness.
+    `twice`                    A gets a second step, from the first one.
+    `duals`, `slopes`, `gaps`  whether duals, second derivatives and gaps are wanted.
+    `extra`                    whether EXTRA is: distances from the curved part of the loss, or of a coupled loss
+                               `part_of`.
+    `middle`                   whether a coupled loss has its own centres.
     """
 
     multiplier: float

@@ -71,9 +71,10 @@ LEAST, SAFE, LONGEST, EXTREMES = range(4)
 class Frozen(NamedTuple):
     """Weights w (V, K, d+1): the duals use the margins of the first; for the others only figures are computed.
 
-    multiplier (V, K): of the bound on the duals' sum. It is added to the margins of classes, and changes the loss of
-    numbers (`lifted`). blur (V, K): eps times the norms of the weights. norms (n,): of the rows, 0 until first needed;
-    or (0,): not kept.
+    `multiplier`  (V, K): of the bound on the duals' sum. It is added to the margins of classes, and changes the loss of
+                  numbers (`lifted`).
+    `blur`        (V, K): eps times the norms of the weights.
+    `norms`       (n,): of the rows, 0 until first needed. (0,): not kept.
     """
 
     w: np.ndarray
@@ -85,14 +86,16 @@ class Frozen(NamedTuple):
 class Prox(NamedTuple):
     """a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2, L_i = curvature + softness / cap_i.
 
-    curvatures (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they are
-    centres    (K, n), or (K, 0): `midway` times the caps; alpha (K, n) out, may be the centres, or (K, 0): not wanted;
-    twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1);
-    total      (K, n), or (K, 0): the duals are added to it;
-    steepest   if above 0, the slope of every row is this times its cap
-    crisp      (K,): a centre that is nan is a step from the midpoint with this softness; or (0,): none is nan
-    base       the number of the row that the first centre, dual, margin and key belong to
-    gaps       whether GAP is wanted; with second derivatives it is
+    `curvatures`  (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they
+                  are.
+    `centres`     (K, n), or (K, 0): `midway` times the caps; alpha (K, n) out, may be the centres, or (K, 0): not
+                  wanted.
+    `twice`       alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1).
+    `total`       (K, n), or (K, 0): the duals are added to it.
+    `steepest`    if above 0, the slope of every row is this times its cap.
+    `crisp`       (K,): a centre that is nan is a step from the midpoint with this softness; or (0,): none is nan.
+    `base`        the number of the row that the first centre, dual, margin and key belong to.
+    `gaps`        whether GAP is wanted; with second derivatives it is.
     """
 
     centres: np.ndarray
@@ -111,16 +114,18 @@ class Prox(NamedTuple):
 class Looked(NamedTuple):
     """The sums that `look` adds to.
 
-    - losses (V, K, LOSS_SUMS): of all weights.
-    - duals (K, S, DUAL_SUMS). ALPHA: sum of |a_i|. MOVED: of softness / cap_i (alpha_i - centre_i)^2, without softness
-      of these squares alone. With S = 2 the second sums are those of the duals that decrease the constant.
-    - pull (K, S, d+1): sum_i a_i x_i.
-    - confused (V, trials): for several classes, rows whose class is not the one with the largest score.
-    - margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier.
-    - keys (n,) float32, or (0,): set to t / (1 + t), the smallest of all lines. t: the distance of u from the curved
-      part of the loss.
-    - class_sums (K, d+1), parts (K, PARTS), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
-    - extremes (K, EXTREMES), or (0, ...): of the first weights and frozen duals, from (inf, inf, 0).
+    `losses`      (V, K, LOSS_SUMS): of all weights.
+    `duals`       (K, S, DUAL_SUMS). ALPHA: sum of |a_i|. MOVED: sum of softness / cap_i (alpha_i - centre_i)^2; without
+                  softness, of these squares alone. With S = 2 the second sums are of the duals that decrease the
+                  constant.
+    `pull`        (K, S, d+1): sum_i a_i x_i.
+    `confused`    (V, trials): for several classes, rows whose class is not the one with the largest score.
+    `margins`     (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier.
+    `keys`        (n,) float32, or (0,): set to t / (1 + t), the smallest of all lines. Here t is the distance of u from
+                  the curved part of the loss.
+    `class_sums`  (K, d+1), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
+    `parts`       (K, PARTS), or (0, ...): of the same loss.
+    `extremes`    (K, EXTREMES), or (0, ...): of the first weights and frozen duals, from (inf, inf, 0).
 
     With S = 0 no duals are wanted.
     """
@@ -139,14 +144,15 @@ class Looked(NamedTuple):
 class Curvature(NamedTuple):
     """Second derivatives that `look` adds to: upper triangles of A^T diag(slope_i) A.
 
-    lines    (K, m, m): of the m working columns of each line, with slopes of its own
-    crossed  (groups, L (d+1), L (d+1)): of a coupled loss of L lines, sum_i (c_i x x_i) (c_i x x_i)^T, x: Kronecker
-             product. It is subtracted from the lines' matrices; (0, 0, 0) for other losses
-    columns  (K, m): these columns, ascending, the constant last; (1, 0): all, and m = d+1
-    diagonal (K, d+1): out, of all columns; (0, 0): not wanted
-    places   (K, d+1): of each column, its place in `columns`, or -1; `look` sets it
-    drift    (K, d+1): minus the derivative of `pull` by the logarithm of the softness; (0, 0): not wanted
-    active   (K,): the number of rows with a positive slope is added to it; (0,): not wanted
+    `lines`     (K, m, m): of the m working columns of each line, with slopes of its own.
+    `crossed`   (groups, L (d+1), L (d+1)): of a coupled loss of L lines, the sum of (c_i x x_i) (c_i x x_i)^T. Between
+                the two x is the Kronecker product. It is subtracted from the lines' matrices. (0, 0, 0) for other
+                losses.
+    `columns`   (K, m): these columns, ascending, the constant last; (1, 0): all, and m = d+1.
+    `diagonal`  (K, d+1): out, of all columns; (0, 0): not wanted.
+    `places`    (K, d+1): of each column, its place in `columns`, or -1; `look` sets it.
+    `drift`     (K, d+1): minus the derivative of `pull` by the logarithm of the softness; (0, 0): not wanted.
+    `active`    (K,): the number of rows with a positive slope is added to it; (0,): not wanted.
     """
 
     lines: np.ndarray
@@ -170,11 +176,17 @@ class Curvature(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk, whose rows are numbers within the block.
 
-    columns (FIELDS, lines, CHUNK), slopes (2 lines, CHUNK), said (SAID,): as in judged.py; lines: rows of weights that
-    a loss couples, or 1. shift (V, K): added to the margins. lengths (CHUNK,): norms of the chunk's rows; mine
-    (lines, CHUNK): the rows that a line has; listed, factors (CHUNK,): rows that are added up. scores (V, K, CHUNK),
-    few (GRAM_ROWS, m), part (d+1,). pulled (K, CHUNK), or (0, 0): scores and lengths are known, and how much each row
-    pulls is kept here, to be added later.
+    `columns`, `slopes`  (FIELDS, lines, CHUNK) and (2 lines, CHUNK), as in judged.py. lines: rows of weights that a
+                         loss couples, or 1.
+    `said`               (SAID,), as in judged.py.
+    `shift`              (V, K): added to the margins.
+    `lengths`            (CHUNK,): norms of the chunk's rows.
+    `mine`               (lines, CHUNK): the rows that a line has.
+    `listed`, `factors`  (CHUNK,): rows that are added up.
+    `scores`             (V, K, CHUNK).
+    `few`, `part`        (GRAM_ROWS, m) and (d+1,).
+    `pulled`             (K, CHUNK): how much each row pulls, to be added later. Scores and lengths are then known. (0,
+                         0): each row pulls at once.
     """
 
     columns: np.ndarray
@@ -197,10 +209,10 @@ def look(
 ) -> None:  # fmt: skip
     """Add the sums of the block's rows at a Point to Found, and update their duals by a Prox rule.
 
-    problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
-               couples rows of weights needs all classes of a value of C, in consecutive rows;
-    H          is added to, if it is given;
-    frozen     the duals are the centres, made feasible; `alpha` gets where a step would lead (solvers/proof/sweep.py)
+    `problems`  indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
+                couples rows of weights needs all classes of a value of C, in consecutive rows.
+    `H`         is added to, if it is given.
+    `frozen`    the duals are the centres, made feasible; `alpha` gets where a step would lead (solvers/proof/sweep.py).
     """
     V, K, width = point.w.shape
     lines = K // found.confused.shape[1] if coupled(loss) else 1

@@ -51,16 +51,16 @@ def primal_block(
 ):  # fmt: skip
     """Visit every row of the block, for every problem listed.
 
-    block      rows of the data; numbers, labels: of these rows, and of all n;
-    rule       what a step adds (rows/steps.py)
-    base       a power of two: rows are used as x / base, as their squares might overflow;
-    order      permutation of the groups of `group` consecutive rows;
-    problems   indices k of the problems to update;
-    theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,);
-    mean       (K, d+1), or (K, 0) for no average. Iterate t has the weight g_t, and G_t = g_0 + ... + g_{t-1}.
-               For p = 2 it is the sum of the changes of theta, each times G_t. Then sum g_t w_t = CLOCK theta - mean
-               takes no O(d) work per change. For p < 2 it is sum g_t w_t itself, without the current w;
-    carried    (K, CARRIED), figures (K, FIGURES): added to
+    `block`     rows of the data; numbers, labels: of these rows, and of all n.
+    `rule`      what a step adds (rows/steps.py).
+    `base`      a power of two: rows are used as x / base, as their squares might overflow.
+    `order`     permutation of the groups of `group` consecutive rows.
+    `problems`  indices k of the problems to update.
+    `theta`     (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,).
+    `mean`      (K, d+1), or (K, 0) for no average. Iterate t has the weight g_t, and G_t = g_0 + ... + g_{t-1}. For p =
+                2 it is the sum of the changes of theta, each times G_t. Then sum g_t w_t = CLOCK theta - mean takes no
+                O(d) work per change. For p < 2 it is sum g_t w_t itself, without the current w.
+    `carried`   (K, CARRIED), figures (K, FIGURES): added to.
     """
     averaging = mean.shape[1] > 0
     euclidean = norm.q == 2.0

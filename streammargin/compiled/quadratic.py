@@ -169,10 +169,10 @@ def _newton_step(H, pieces, bounds, slope, v):
 def minimise_quadratic(H, slope, pieces, v, part, rounds, work):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + the penalty of these `pieces` of v.
 
-    H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed;
-    slope   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten;
-    part    stop if the largest change has fallen to this share of the first one;
-    rounds  stop after so many rounds; work: stop when the sum of the cubed sizes of the Newton steps exceeds it
+    `H`       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed.
+    `slope`   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten.
+    `part`    stop if the largest change has fallen to this share of the first one.
+    `rounds`  stop after so many rounds; work: stop when the sum of the cubed sizes of the Newton steps exceeds it.
 
     Each round makes proximal steps on all blocks (Tseng 2001) and a Newton step on the nonzero ones. Returns the number
     of rounds.

@@ -33,8 +33,11 @@ GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 class Ahead(NamedTuple):
     """Momentum of alpha, which is then the mirror sequence; GAP and MIN_MARGIN are those of z.
 
-    momentum (K, n); drift (K, d+1): A^T momentum. steps (K,): rows present, the n of the paper. pace (K, PACE): GAMMA
-    is 1/n after a restart. refresh: values read between exact sums of ||A^T z||_q^2.
+    `momentum`  (K, n).
+    `drift`     (K, d+1): A^T momentum.
+    `steps`     (K,): rows present, the n of the paper.
+    `pace`      (K, PACE): GAMMA is 1/n after a restart.
+    `refresh`   values read between exact sums of ||A^T z||_q^2.
     """
 
     momentum: np.ndarray
@@ -57,16 +60,16 @@ def sdca_turns(
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns     of rows/visits.py; labels: of all n rows; common: the loss, before a row's own epsilon widens it;
-    problems  indices k of the problems to update;
-    alpha     (K, n) duals on the C scale; sleep (K, n) uint8; longest: passes that a row may sleep, 0 for none;
-    curvature (n,) L_i, 0 until first needed, inf if it overflows;
-    theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or theta), power_sum (K,);
-    ahead     an Ahead, for which powers and power_sum stay; or None, and its parts are not compiled;
-    centre    (K,) of the constant's weight, updated, of the averaged sequence if there is momentum; damping: 1, or the
-              factor of that weight's distance from the centre. The block's constant is then sqrt(damping) times its
-              value (slow_constant.py);
-    figures   (K, FIGURES), added to. With momentum a sleeping row counts as a step of length 0
+    `turns`      of rows/visits.py; labels: of all n rows; common: the loss, before a row's own epsilon widens it.
+    `problems`   indices k of the problems to update.
+    `alpha`      (K, n) duals on the C scale; sleep (K, n) uint8; longest: passes that a row may sleep, 0 for none.
+    `curvature`  (n,) L_i, 0 until first needed, inf if it overflows.
+    `theta`      (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or theta), power_sum (K,).
+    `ahead`      an Ahead, for which powers and power_sum stay; or None, and its parts are not compiled.
+    `centre`     (K,) of the constant's weight, updated, of the averaged sequence if there is momentum; damping: 1, or
+                 the factor of that weight's distance from the centre. The block's constant is then sqrt(damping) times
+                 its value (slow_constant.py).
+    `figures`    (K, FIGURES), added to. With momentum a sleeping row counts as a step of length 0.
     """
     visits, start, stop, parts = turns
     for step in range(start * PLACES, stop * PLACES):  # one loop: a function takes a second more to compile

@@ -151,10 +151,12 @@ class CourseAnswer(NamedTuple):
 class Shared:
     """Shared by all runs of a training.
 
-    labels: of all rows, or none if each block's are read with it (`Method.all_labels`). holders: of the rows that a
-    reader reads, if they are in several places. watched: the sources as stored, training and held-out, of a training
-    with checkpoints; they detect altered files. steps: of the rows, by the phases in which they are learned. start:
-    what to begin from, for rows as stored; None: 0. spread: whether the first pass measures that of the columns.
+    `labels`   those of all rows, or none if each block's are read with it (`Method.all_labels`).
+    `holders`  the holders of the rows that a reader reads, if they are in several places.
+    `watched`  the training and held-out sources as stored, if there are checkpoints. They detect altered files.
+    `steps`    those of the rows, by the phases in which they are learned.
+    `start`    what to begin from, for rows as stored. None: 0.
+    `spread`   whether the first pass measures the spread of the columns.
     """
 
     labels: RowLabels

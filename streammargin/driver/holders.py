@@ -21,8 +21,10 @@ Parts: TypeAlias = list[Any]  # of each visit, a state with what some rows add t
 class Holders:
     """Holders in this process, of blocks of one reader that follow those of the one before.
 
-    A class with these two members takes its place if the rows are elsewhere. bounds: where the holders' rows end.
-    ends: the number of blocks of the reader that end with those of each holder, from 0.
+    A class with these two members takes its place if the rows are elsewhere.
+
+    `bounds`  where the holders' rows end.
+    `ends`    the number of blocks of the reader that end with those of each holder, from 0.
     """
 
     def __init__(self, reader: BlockReader, ends: np.ndarray) -> None:

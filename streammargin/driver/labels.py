@@ -89,11 +89,14 @@ class KeptLabels(LabelReader):
 class SlicedLabels(LabelReader):
     """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
 
-    codes: of classes, or of the tasks of numbers, else (0,) for a regression; targets: (0,) for classes; weights,
-    epsilons: (0,) if rows have none.
-    outputs: how many codes or targets a row has; trials: how many times each of several is told, for as many values of
-    C. shift: subtracted from the targets, one, or one for each output or task.
-    weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
+    `codes`                the codes of classes, or of the tasks of numbers, else (0,) for a regression.
+    `targets`              (0,) for classes.
+    `weights`, `epsilons`  (0,) if rows have none.
+    `outputs`              how many codes or targets a row has.
+    `trials`               how many times each of several is told: the number of values of C.
+    `shift`                subtracted from the targets: one number, or one for each output or task.
+    `weighed`              whether the weights count, beside saying which rows are absent.
+    `reading`              bytes that it takes to read them.
     """
 
     source: Source

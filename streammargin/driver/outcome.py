@@ -24,20 +24,22 @@ LIMITS = ("passes", "seconds")  # reasons that end a value of C before its toler
 class Outcome:
     """How a run ended: reason, which of the groups reached the tolerance, and its last exact figures.
 
-    figures: None when the run was interrupted; nothing is then proven about `point`.
-    figures, wrong: mistakes are those of the weights with `midway`, if there is one; all else is without it.
-    midway (K,): the bias of eq. (15) of the homotopic paper, if it was asked for and no signal came.
-    smallest_margin: for a hard margin, tol times the mean row norm.
-    hidden: of the reason small_margin, whether rounding hides a smaller one.
-    zeros (K, d): the weights that are proven to be 0 in every solution.
-    C, path: for a path over C, the best value, and what was proven at each.
-    unproven: of several values of C, those whose tolerance was not proven; later values of a path are not among them.
-    limit: what ended another value than the one that is kept, "" if nothing did.
-    measured: means and standard deviations of the columns, if the first pass has measured them.
-    counted: scale and counts of held-out rows by their scores (`Counted`), if probabilities are learned of them.
-    predicted (classes,): rows for which each class is predicted, for each row of it, at least; None: unknown.
-    ranges: the warning about columns of very different ranges, if any.
-    kept (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
+    `figures`          None when the run was interrupted: nothing is then proven about `point`. Mistakes, here and in
+                       `wrong`, are those of the weights with `midway`, if there is one. All else is without it.
+    `midway`           (K,): the bias of eq. (15) of the homotopic paper, if it was asked for and no signal came.
+    `smallest_margin`  for a hard margin, tol times the mean row norm.
+    `hidden`           for the reason small_margin, whether rounding hides a smaller one.
+    `zeros`            (K, d): the weights that are proven to be 0 in every solution.
+    `C`, `path`        for a path over C, the best value, and what was proven at each.
+    `unproven`         the values of C, if several, whose tolerance was not proven. Later values of a path are not among
+                       them.
+    `limit`            what ended another value than the one that is kept, "" if nothing did.
+    `measured`         means and standard deviations of the columns, if the first pass has measured them.
+    `counted`          scale and counts of held-out rows by their scores (`Counted`), if probabilities are learned of
+                       them.
+    `predicted`        (classes,): rows for which each class is predicted, for each row of it, at least. None: unknown.
+    `ranges`           the warning about columns of very different ranges, if any.
+    `kept`             (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
     """
 
     reason: str

@@ -23,11 +23,15 @@ SAVED = ("first", "number", "table", "best", "early")  # plain values
 class RunPath:
     """`count` values of C, evenly spaced on a log scale.
 
-    problem: the problem at C = unit. low, high: the first and the last value. By default the first is the largest C at
-    which w = 0 is optimal, and the last is DEFAULT_RATIO times the first. first: 0 while it is not known; number: index
-    of the current value; table: what was proven at each earlier value, as in the event run_end; best, kept: index and
-    outcome of the value with the smallest held-out error; of equal errors, the smallest C; early: whether early
-    stopping ended the training at one of them.
+    `problem`       the problem at C = unit.
+    `low`, `high`   the first and the last value. By default the first is the largest C at which w = 0 is optimal, and
+                    the last is DEFAULT_RATIO times the first.
+    `first`         0 while it is not known.
+    `number`        index of the current value.
+    `table`         what was proven at each earlier value, as in the event run_end.
+    `best`, `kept`  index and outcome of the value with the smallest held-out error. Of equal errors it is the smallest
+                    C.
+    `early`         whether early stopping ended the training at one of them.
     """
 
     problem: Problem

@@ -125,9 +125,12 @@ def make_plan(
 ) -> Plan:
     """Plan blocks for a budget in bytes, state_bytes of which are used by weights, duals and labels.
 
-    scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
-    once, if the budget allows; as many are read ahead. classes: problems that each block is visited for. row_bytes: of
-    a row's labels that are read with the block. even: the size of the blocks does not depend on the budget.
+    `scratch`          (rows, bytes of a block) -> bytes of temporary arrays.
+    `blocks_per_step`  blocks that the solver visits at once, if the budget allows. As many are read ahead.
+    `classes`          problems that each block is visited for.
+    `row_bytes`        bytes of a row's labels that are read with the block.
+    `even`             the size of the blocks does not depend on the budget.
+
     Raises BudgetError naming the minimum if the smallest plan exceeds the budget.
     """
     held = source.held_bytes()

@@ -39,11 +39,15 @@ OTHERWISE = "and for numbers use `loss=squared_error`"  # in messages
 class Target:
     """The classes (original label values).
 
-    positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
-    shift: the constant subtracted from its targets, or (outputs,). counts: the rows of each class, before weights.
-    outputs: the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes 0, 1.
-    tasks (T,): the names of the tasks, else (0,); task_column: where those of the rows stand, if they do. group_column:
-    the column whose equal values the folds keep together.
+    `positive`      the class of sign +1 of each problem. A regression has no classes, and its present rows have the
+                    code 0.
+    `shift`         the constant subtracted from its targets, or (outputs,).
+    `counts`        the rows of each class, before weights.
+    `outputs`       the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes
+                    0, 1.
+    `tasks`         (T,): the names of the tasks, else (0,).
+    `task_column`   where those of the rows stand, if they do.
+    `group_column`  the column whose equal values the folds keep together.
     """
 
     classes: np.ndarray

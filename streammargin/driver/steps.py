@@ -41,8 +41,9 @@ from streammargin.wording import note
 class Step(ABC):
     """A step that rows go through. The read uses `memory` bytes, or the minimum if that is more.
 
-    source: the rows before this step. kind_of_sums: the state that a read of them adds to. leaves: whether blocks may
-    be split, else they come in order.
+    `source`        the rows before this step.
+    `kind_of_sums`  the state that a read of them adds to.
+    `leaves`        whether blocks may be split, else they come in order.
     """
 
     kind_of_sums: ClassVar[type]

@@ -83,9 +83,12 @@ class Predicted(Visited):
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
-    Blocks are planned for `budget` bytes, or the minimum if that is more. labels: of the held-out rows; count: of what
-    may be wrong, by default the rows. memory_bytes: bytes of the plan, the scores and the labels. late: errors are
-    found once, at the end, and not after each certificate.
+    Blocks are planned for `budget` bytes, or the minimum if that is more.
+
+    `labels`        those of the held-out rows.
+    `count`         how many may be wrong, by default all rows.
+    `memory_bytes`  bytes of the plan, the scores and the labels.
+    `late`          errors are found once, at the end, and not after each certificate.
     """
 
     late = False
@@ -188,8 +191,10 @@ def _often(seen: np.ndarray, rows: np.ndarray) -> np.ndarray:
 class Predictions:
     """Finds how often each class is predicted for each row of it, at least: 0 if it is predicted for no row.
 
-    Rows: all, or the held-out ones if the others are not in memory. present (classes,): rows of each class. path:
-    its best value of C makes the predictions.
+    Rows: all, or the held-out ones if the others are not in memory.
+
+    `present`  (classes,): rows of each class.
+    `path`     its best value of C makes the predictions.
     """
 
     problem: Problem

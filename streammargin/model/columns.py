@@ -54,11 +54,14 @@ def match(
 ) -> tuple[np.ndarray, str]:  # fmt: skip
     """(order (d,), warning): column j of the model is column order[j] of the rows, -1: missing.
 
-    known (d,): the model's names; given: those of the rows, a different list. missing_columns: ZERO, ERROR, or None if
-    zeros cannot be asked for. of_files: COMMON or ALL, if the files of the training had other columns than each other;
-    then unknown ones are left out, and with ALL missing ones are 0. Raises DataError if a name occurs twice, is missing
-    or is unknown. Raises UsageError if `memory` is too small to compare those of a source, with `held` bytes used
-    already.
+    `known`            (d,): the model's names.
+    `given`            those of the rows, a different list.
+    `missing_columns`  ZERO, ERROR, or None if zeros cannot be asked for.
+    `of_files`         COMMON or ALL, if the files of the training had other columns than each other. Unknown ones are
+                       then left out, and with ALL missing ones are 0.
+
+    Raises DataError if a name occurs twice, is missing or is unknown. Raises UsageError if `memory` is too small to
+    compare those of a source, with `held` bytes used already.
     """
     order, unknown = places(known, given, rows, memory, held)
     missing, name = known[order < 0], rows.name

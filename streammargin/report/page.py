@@ -46,9 +46,12 @@ from streammargin.report.html import (
 class Facts:
     """What a page is made of.
 
-    model: a `streammargin.model.base.Model`; name: its file. events: those of its log, or none. judged: the figures of
-    `Model.evaluate`, and of `wrong_rows`, on the rows `tested`, or None; training: whether these are the training rows.
-    given: options by name that header and log do not have, for the command.
+    `model`     a `streammargin.model.base.Model`.
+    `name`      its file.
+    `events`    those of its log, or none.
+    `judged`    the figures of `Model.evaluate`, and of `wrong_rows`, on the rows `tested`, or None.
+    `training`  whether these are the training rows.
+    `given`     options by name that header and log do not have, for the command.
     """
 
     model: Any

@@ -122,15 +122,20 @@ class Parts(NamedTuple):
 class Labels(NamedTuple):
     """Sign, weight and target of each of n consecutive rows in each of the K problems: all that is asked of a code.
 
-    codes (n,) int16: class and fold of each row, -1 for an absent row; positive (K,) int64: the class with sign +1 in
-    problem k; caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent;
-    weights (n,) float64, or (0,) if all are 1; targets (n,) float64, or (0,) without a regression;
-    epsilons (n,) float64, or (0,) if the loss says how far from its target a score may be.
-    first: the global number of the first row. Methods take global numbers.
-    codes_a_row, codes_a_line: how far to go in `codes` for the next row and the next line, 1 and 0 if rows have one
-    label; if each line has its own, K and 1, and codes has K entries for each row. The same for targets.
-    low, shift, without: of `Parts`; a row in the folds that a line is trained without is absent in that line.
-    Kernels call the methods of one row; those of all rows, in NumPy, have names that end in `_of`.
+    `codes`                        (n,) int16: class and fold of each row, -1 for an absent row.
+    `positive`                     (K,) int64: the class with sign +1 in problem k.
+    `caps`                         (K, classes) float64: C times the class weight; inf for the hard margin, 0 if the
+                                   class is absent.
+    `weights`                      (n,) float64, or (0,) if all are 1.
+    `targets`                      (n,) float64, or (0,) without a regression.
+    `epsilons`                     (n,) float64, or (0,) if the loss says how far from its target a score may be.
+    `first`                        the global number of the first row. Methods take global numbers.
+    `codes_a_row`, `codes_a_line`  how far to go in `codes`, and in targets, for the next row and the next line. They
+                                   are 1 and 0 if rows have one label. If each line has its own they are K and 1, and
+                                   codes has K entries for each row.
+    `low`, `shift`, `without`      of `Parts`. A row in the folds that a line is trained without is absent in that line.
+
+    Kernels call the methods of one row. Those of all rows, in NumPy, have names that end in `_of`.
     """
 
     codes: np.ndarray

@@ -30,8 +30,10 @@ def duration(seconds: float) -> str:
 class Pace:
     """The time of a training, by its events.
 
-    params: its options. passes: when the last ones ended, without compiling, and their estimated gaps. read: phase and
-    pass of the last read, and its totals after its first event. compiled: seconds of compiling so far.
+    `params`    its options.
+    `passes`    when the last ones ended, without compiling, and their estimated gaps.
+    `read`      phase and pass of the last read, and its totals after its first event.
+    `compiled`  seconds of compiling so far.
     """
 
     params: dict[str, Any]
@@ -151,8 +153,9 @@ def watched(verbose: bool, max_seconds: float | None, threads: int = 1) -> list[
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
-    verbosity: -1 warnings only, 0 progress and summary, 1 also every pass and certificate.
-    logged: whether the run writes a log, to which messages may refer. threads: how many the run was given.
+    `verbosity`  -1 warnings only, 0 progress and summary, 1 also every pass and certificate.
+    `logged`     whether the run writes a log, to which messages may refer.
+    `threads`    how many the run was given.
     """
 
     def __init__(

@@ -40,10 +40,12 @@ BY_ROW = "changes its weights with each row, so one process reads them all"
 class PassReport:
     """A solver's report at the end of a pass.
 
-    estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
-    processed. certificate: exact figures of all groups, if the pass had fixed weights and computed them; wrong: the
-    rows whose largest score is of a wrong class. still: another pass would change nothing. kept_rows: rows that it read
-    and that stayed in memory.
+    `estimate`     (groups,): the estimated relative (margin) gap of each.
+    `mistakes`     rows misclassified when they were processed.
+    `certificate`  exact figures of all groups, if the pass had fixed weights and computed them.
+    `wrong`        the rows whose largest score is of a wrong class.
+    `still`        another pass would change nothing.
+    `kept_rows`    rows that it read and that stayed in memory.
     """
 
     estimate: np.ndarray

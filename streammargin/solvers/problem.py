@@ -35,12 +35,14 @@ EQUAL = 1e-12  # relative distance of mean errors that is rounding
 class Outputs(NamedTuple):
     """The K lines of a problem, the rows of its weights.
 
-    positive (K,) int64: the class with sign +1. caps (K, classes) float64: C times the class weight, inf for the hard
-    margin. costs (K,): C, before the weights of classes and rows. mass (K, classes): the weights of the rows of each
-    class, summed; (0, 0) if nothing asks for it. several: each line has a label or target of the rows of its own.
-    tasks: of how many tasks the rows are, 0 if they are of none. A line of a value of C is one task, with rows of its
-    own. The classes of all others have a cap of 0. The classes of a task follow those of the one before. parts: how the
-    codes of rows are read; each line may be trained without some folds of them.
+    `positive`  (K,) int64: the class with sign +1.
+    `caps`      (K, classes) float64: C times the class weight, inf for the hard margin.
+    `costs`     (K,): C, before the weights of classes and rows.
+    `mass`      (K, classes): the weights of the rows of each class, summed. (0, 0) if nothing asks for it.
+    `several`   each line has a label or target of the rows of its own.
+    `tasks`     how many tasks the rows have, 0 for none. A line of a value of C is one task, with rows of its own. The
+                classes of all others have a cap of 0. The classes of a task follow those of the one before.
+    `parts`     how the codes of rows are read. Each line may be trained without some folds of them.
     """
 
     positive: np.ndarray
@@ -131,26 +133,42 @@ class Problem:
 
     Labels and weights are kept where the rows are (`RowLabels`).
 
-    entries: values stored for all rows, 0 if unknown. sparse: they come with their column indices.
-    largest_square: about the largest ||x||^2 of a row, inf if unknown. mapped: each read maps the rows anew.
-    scaled: their values are scaled, and so rounded, but the answer is for values as they are stored.
-    outputs: the lines, with their classes and costs. trials: the number of values of C, for each fold and all rows.
-    tried: which trial is without which fold; None without folds.
-    lines: of a group. Above 1 they are the classes of one problem and share a margin, (x.U_c - x.U_c') / ||U||.
-    present: the number of rows of positive weight whose class is trained on.
-    numeric: rows have numbers, and all codes are 0. Several numbers of a row have a line each (`Outputs.several`).
-    penalty: R(w). free: it leaves the constant column out. penalty_word, loss_word: in messages.
-    kernel: of a kernel machine, whose answer is an expansion over rows; None: the answer is linear.
-    sides: rows and columns of a matrix to be completed, whose entries are the rows; (0, 0): there is none.
-    tol: the relative gap that solvers aim at. absolute: the bound on the mean gap, if one was asked for.
-    least_tol: the smallest tolerance before the training was resumed; the arithmetic stays fit for it.
-    path: C goes up during the training. keeps_pass: early stopping keeps one of the passes.
-    top: the number of rows, at most, whose losses count: the largest.
-    alone: no other process may go on with this training: it has no checkpoint.
-    from_weights: the training begins from given weights. column: the value of the constant column, 0 for none.
-    resident: all rows are in memory, as one block. holders: the number of places where rows lie.
-    budget: bytes for state and blocks. workers: the threads that visit leaves.
-    copies: of a solver's sums, for which there is room. With fewer than two no block is split (leaves.py).
+    `entries`                    values stored for all rows, 0 if unknown.
+    `sparse`                     they come with their column indices.
+    `largest_square`             about the largest ||x||^2 of a row, inf if unknown.
+    `mapped`                     each read maps the rows anew.
+    `scaled`                     values are scaled, and so rounded, but the answer is for values as they are stored.
+    `outputs`                    the lines, with their classes and costs.
+    `trials`                     the number of values of C, for each fold and all rows.
+    `tried`                      which trial is without which fold, None without folds.
+    `lines`                      how many a group has. Above 1 they are the classes of one problem and share a margin,
+                                 (x.U_c - x.U_c') / ||U||.
+    `present`                    the number of rows of positive weight whose class is trained on.
+    `numeric`                    rows have numbers, and all codes are 0. Several numbers of a row have a line each
+                                 (`Outputs.several`).
+    `penalty`                    R(w).
+    `free`                       it leaves the constant column out.
+    `penalty_word`, `loss_word`  what messages call the two.
+    `kernel`                     that of a kernel machine, whose answer is an expansion over rows. None: the answer is
+                                 linear.
+    `sides`                      rows and columns of a matrix to be completed, whose entries are the rows. (0, 0): there
+                                 is none.
+    `tol`                        the relative gap that solvers aim at.
+    `absolute`                   the bound on the mean gap, if one was asked for.
+    `least_tol`                  the smallest tolerance before the training was resumed. The arithmetic stays fit for
+                                 it.
+    `path`                       C goes up during the training.
+    `keeps_pass`                 early stopping keeps one of the passes.
+    `top`                        how many losses of rows count, at most: the largest.
+    `alone`                      no other process may go on with this training, which has no checkpoint.
+    `from_weights`               the training begins from given weights.
+    `column`                     the value of the constant column, 0 for none.
+    `resident`                   all rows are in memory, as one block.
+    `holders`                    the number of places where rows lie.
+    `budget`                     bytes for state and blocks.
+    `workers`                    the threads that visit leaves.
+    `copies`                     how many copies of a solver's sums have room. With fewer than two no block is split
+                                 (leaves.py).
     """
 
     rows: int

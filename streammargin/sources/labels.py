@@ -347,9 +347,10 @@ TASKS = "tasks"  # the dataset of the tasks of rows of a table
 class LabelColumn:
     """Where labels to be written are from.
 
-    name: of a column of a table, or its number from 0 in a table without names; None: of no table. spelt: whether they
-    are spelt as in the table. Then `values_of` decides what they are. outputs: the names of their columns, if they
-    are (n, outputs), else None. tasks: the column of the tasks of rows, "" for none.
+    `name`     that of a column of a table, or its number from 0 if columns have no names. None: of no table.
+    `spelt`    whether they are spelt as in the table. Then `values_of` decides what they are.
+    `outputs`  the names of their columns, if they are (n, outputs), else None.
+    `tasks`    the column of the tasks of rows, "" for none.
     """
 
     name: str | int | None

@@ -86,10 +86,12 @@ class Column:
 class Schema:
     """The columns of a table that rows are made of, in order, and those of the labels.
 
-    dtype: of the rows, float32 if it holds their numbers well. named: whether the table names its columns; without
-    names they go by position. Rows are sparse (CSR) if at most a quarter of their values can be other than 0. there:
-    what the columns are called in the table that is read; () if they are called so. weight: the column of the weights
-    of rows; "" for none.
+    `dtype`   that of the rows, float32 if it holds their numbers well.
+    `named`   whether the table names its columns. Without names they go by position.
+    `there`   what the columns are called in the table that is read; () if they are called so.
+    `weight`  the column of the weights of rows, "" for none.
+
+    Rows are sparse (CSR) if at most a quarter of their values can be other than 0.
     """
 
     columns: tuple[Column, ...]

@@ -14,14 +14,15 @@ SVMLIGHT, MARKET, NPY, NPZ, TENSORS, ZARR = "svmlight", "mtx", "npy", "npz", "sa
 class FileFormat:
     """A format of files or folders.
 
-    opened: of rows of numbers (path, How) -> Ordered; of a table (path, Expected, Room) -> Reader. text: it gets a Text
-    in place of the path, which may be compressed, or a pipe; a table of a pipe gets `once=True`, too. table: whether it
-    has columns with names, which may hold words and gaps.
-
-    - starts: first bytes that tell it. sniff: whether these first bytes do, if no format has such starts.
-    - inside: whether a folder is one of these.
-    - suffixes: endings of names in a folder. Text is believed to be what they say elsewhere, too.
-    - called: what messages call the files of a folder; "" if a folder has no such files.
+    `opened`    (path, How) -> Ordered for rows of numbers, (path, Expected, Room) -> Reader for a table.
+    `text`      it gets a Text in place of the path, which may be compressed, or a pipe. A table of a pipe gets
+                `once=True`, too.
+    `table`     whether it has columns with names, which may hold words and gaps.
+    `starts`    first bytes that tell it.
+    `sniff`     whether these first bytes do, if no format has such starts.
+    `inside`    whether a folder is one of these.
+    `suffixes`  endings of names in a folder. Text is believed to be what they say elsewhere, too.
+    `called`    what messages call the files of a folder, "" if a folder has no such files.
     """
 
     name: str

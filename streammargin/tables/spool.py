@@ -282,8 +282,10 @@ EXACT = {"float", "halffloat", "int8", "uint8", "int16", "uint16", "bool"}  # ty
 class OfTable(Spoolable):
     """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
 
-    dtype: of the values; None: of the schema. told: whether the size is said before it is written. check: raises if
-    so many rows of so many columns, each of these bytes at least, cannot be used; then nothing is written.
+    `dtype`  that of the values, None for that of the schema.
+    `told`   whether the size is said before it is written.
+    `check`  raises if so many rows of so many columns, each of these bytes at least, cannot be used. Then nothing is
+             written.
     """
 
     table: Table

@@ -30,12 +30,15 @@ MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that the
 class Tallied:
     """The counts of a column: rows, gaps, the sum of its numbers, and how often each of its words occurs.
 
-    largest: of |x|. narrow: float32 holds its numbers well. dated: all of its numbers read as dates, as 20240131.
-    category: its type says that its words are those of a category. forms: the spellings of numbers and dates that fit
-    all of its words; many: the words are more than those counted. full: words that came after MOST_DISTINCT others, or
-    MOST_LETTERS of others, are not counted. letters: of those that are. first: the place of the first gap, of the first
-    value of each kind, and of the first word that is not
-    counted.
+    `largest`   the largest |x|.
+    `narrow`    float32 holds its numbers well.
+    `dated`     all of its numbers read as dates, as 20240131.
+    `category`  its type says that its words are those of a category.
+    `forms`     the spellings of numbers and dates that fit all of its words.
+    `many`      the words are more than those counted.
+    `full`      words that came after MOST_DISTINCT others, or MOST_LETTERS of others, are not counted.
+    `letters`   those of the words that are.
+    `first`     the place of the first gap, of the first value of each kind, and of the first word that is not counted.
     """
 
     rows: int = 0

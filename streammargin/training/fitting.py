@@ -283,9 +283,10 @@ def choose(
     The refusal is that of the first solver tried that needs more memory, if there was one.
 
     If none does, raises the UsageError of the one that needs the least memory, or else the last refusal.
-    problem_for: the problem, with the solver's own loss and C if these were left out. fit: plans the memory;
-    UsageError for a budget that is too small. It is tried with smaller shares of the budget for the solver's optional
-    caches; a share of 0 makes the error name the minimum.
+
+    `problem_for`  the problem, with the solver's own loss and C if these were left out.
+    `fit`          plans the memory. UsageError for a budget that is too small. It is tried with smaller shares of the
+                   budget for the solver's optional caches. A share of 0 makes the error name the minimum.
     """
     refusal: UsageError | None = None
     too_large: list[UsageError] = []

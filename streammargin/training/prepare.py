@@ -109,9 +109,9 @@ def _prepared(
 ) -> Job:
     """See `prepare`.
 
-    grid: values of C times the mean ||x||^2, if folds choose among them.
-    least_tol: the smallest tolerance of the training before it was resumed (see `Problem`).
-    remote: other processes read the rows, and know nothing of earlier reads.
+    `grid`       values of C times the mean ||x||^2, if folds choose among them.
+    `least_tol`  the smallest tolerance of the training before it was resumed (see `Problem`).
+    `remote`     other processes read the rows, and know nothing of earlier reads.
     """
     task = make_task(options)  # what cannot be is refused before anything is read
     budget = parse_size(options.memory)

@@ -122,12 +122,14 @@ def set_other_scores(block: Block, w: np.ndarray, chosen: np.ndarray, scores: np
 class StepUnderWay:
     """The step under way: a checkpoint may come between any two products of it.
 
-    - step (lines, m+1): so far; ahead: the same with momentum. They are empty between two steps.
-    - bent, bent_ahead: their products with the Hessian.
-    - enough: the violation of the model at which it ends; 0: not known.
-    - bound: how far the Hessian exceeds its diagonal.
-    - made, before: products of this step, and of earlier ones on these columns. work: all their multiplications.
-    - modelled: whether the model is at its minimum.
+    `step`                (lines, m+1): so far, empty between two steps.
+    `ahead`               the same with momentum.
+    `bent`, `bent_ahead`  their products with the Hessian.
+    `enough`              the violation of the model at which it ends; 0: not known.
+    `bound`               how far the Hessian exceeds its diagonal.
+    `made`, `before`      products of this step, and of earlier ones on these columns.
+    `work`                multiplications of all of them.
+    `modelled`            whether the model is at its minimum.
     """
 
     step: Kept[f8] = of(LINES, 0, grows=True)

@@ -121,11 +121,11 @@ class Gathered:
 class OnGathered(CertifiedState):
     """What steps on gathered columns keep.
 
-    - values (d,): how many each column has.
-    - image (K, d+1): A^T alpha of the last read.
-    - due (groups,): their steps are to be made.
-    - others (n, K): the scores by weights of columns that are not gathered; (n, 0) if all are 0. From rows in memory
-      they are (n, lines), of the group whose steps are made.
+    `values`  (d,): how many each column has.
+    `image`   (K, d+1): A^T alpha of the last read.
+    `due`     (groups,): their steps are to be made.
+    `others`  (n, K): the scores by weights of columns that are not gathered; (n, 0) if all are 0. From rows in memory
+              they are (n, lines), of the group whose steps are made.
     """
 
     values: Sum[i8] = of(D)

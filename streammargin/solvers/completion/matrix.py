@@ -61,9 +61,12 @@ class MatrixState(State):
     `centres`: of the duals of entries. `sums`: of the current pass (compiled/ratings.py). `task`: what it is for.
     `line`, `places`, `values`: the entries of a line of the matrix that the next block may go on with. `gap`: the
     relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: of the last look;
-    `before`: of the last duals, if the centres are to move to them, else -1. gram: the lower triangle of T T^T, for the
-    matrix T of C times the duals, with its shorter side first. kinks, duals: entries whose duals do not follow from the
-    best factors, once the run has ended; settled: whether these are known, lost: whether they took too much memory.
+    `before`: of the last duals, if the centres are to move to them, else -1.
+
+    `gram`            the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
+    `kinks`, `duals`  entries whose duals do not follow from the best factors, once the run has ended.
+    `settled`         whether these are known.
+    `lost`            whether they took too much memory.
     """
 
     factors: Shared[f8] = of(SIDES, 0, grows=True)

@@ -47,10 +47,14 @@ GAP = 0  # the column of the running figures of a pass that has the gap
 
 @state
 class Places:
-    """away (n,): rows that are in one place, `active.rows`. began (K, n): the duals at the start of the round.
+    """What rounds on the rows in one place keep.
 
-    gained (groups,): what the rows at home add to their shares of the dual. squares: of the norms of all rows, for
-    the single step. coming: rows on their way to the one place. merged: the round's sums were used.
+    `away`     (n,): rows that are in one place, `active.rows`.
+    `began`    (K, n): the duals at the start of the round.
+    `gained`   (groups,): what the rows at home add to their shares of the dual.
+    `squares`  the sum of squared norms of all rows, for the single step.
+    `coming`   rows on their way to the one place.
+    `merged`   the round's sums were used.
     """
 
     began: Kept[f8] = of(K, N)

@@ -25,9 +25,13 @@ NO_ROWS = np.empty(0, np.int64)
 
 @state
 class HeldColumns:
-    """Which columns the slots hold. rows, batch: of each slot the row, -1 for none, and the batch that computed it;
-    used: the round of its last use. batches (2, ...): number and row of each column of batches with columns in slots.
-    recent: rows of the last round of each line, -1 for none. bytes: of a value, 0 before there are any.
+    """Which columns the slots hold.
+
+    `rows`, `batch`  the row of each slot, -1 for none, and the batch that computed it.
+    `used`           the round of its last use.
+    `batches`        (2, ...): number and row of each column of batches with columns in slots.
+    `recent`         rows of the last round of each line, -1 for none.
+    `bytes`          those of a value, 0 before there are any.
 
     The last bits of a column depend on its batch, a product of matrices. So whole batches are computed again.
     """

@@ -39,18 +39,30 @@ class Found:
 
 @state
 class SmoState(State):
-    """alpha: the coefficients; scores: K alpha, as far as they are known, without the constant; those
-    of absent rows are 0.
+    """What steps on the coefficients keep.
 
-    frozen: the expansion that is certified next. best_point: that of the best figures. kept_point: that of the pass
-    with the least held-out error. rows: copies of support rows. Out of core they are of all rows that steps are made
-    on, and of those that a read has found for them. goal: the estimated gap that a pass aims at. gaps: estimated.
-    constants: the last ones. idle: groups that no step helps any more. hidden: those whose gap is rounding, as the last
-    certificate has found. spare: rows at least this far from any loss are left out of a certificate. travel: the sum of
-    all steps on coefficients, which bounds the error of scores. part: rows of the block that are done. joined: rows
-    that the last read added. crowded: reads for which rows had to leave. begun: rounds of this pass. rounds: of all.
-    ended: whether the read is over. known: whether it was said that the kernel is indefinite. tested: rows of the
-    matrix that was tested for it.
+    `alpha`       the coefficients.
+    `scores`      K alpha, as far as they are known, without the constant. Those of absent rows are 0.
+    `frozen`      the expansion that is certified next.
+    `best_point`  that of the best figures.
+    `kept_point`  that of the pass with the least held-out error.
+    `rows`        copies of support rows. Out of core they are of all rows that steps are made on, and of those that a
+                  read has found for them.
+    `goal`        the estimated gap that a pass aims at.
+    `gaps`        the estimated ones.
+    `constants`   the last ones.
+    `idle`        groups that no step helps any more.
+    `hidden`      those whose gap is rounding, as the last certificate has found.
+    `spare`       rows at least this far from any loss are left out of a certificate.
+    `travel`      the sum of all steps on coefficients, which bounds the error of scores.
+    `part`        rows of the block that are done.
+    `joined`      rows that the last read added.
+    `crowded`     reads for which rows had to leave.
+    `begun`       rounds of this pass.
+    `rounds`      those of all passes.
+    `ended`       whether the read is over.
+    `known`       whether it was said that the kernel is indefinite.
+    `tested`      rows of the matrix that was tested for it.
     """
 
     alpha: Rows[f8]

@@ -64,11 +64,16 @@ class Heaps:
 
 @state
 class ActiveSetState(Whole):
-    """small: the small problems; new: rows, piece k for problem k, that the pass found for them, in the first pass
-    those drawn. values: stored in all rows. crowded: new rows did not fit.
+    """What passes and small problems keep.
 
-    step: READ, then STEPS while the small problem is to be solved, DONE. At the end of a pass: upper, following: bounds
-    and weights of the small problems; progress: every solution improved the bound.
+    `small`    the small problems.
+    `new`      rows, piece k for problem k, that the pass found for them. The first pass draws them.
+    `values`   stored in all rows.
+    `crowded`  new rows did not fit.
+    `step`     READ, then STEPS while the small problem is to be solved, then DONE.
+
+    At the end of a pass upper and following are bounds and weights of the small problems. progress: every solution
+    improved the bound.
     """
 
     sums: ActiveSums

@@ -66,18 +66,18 @@ class Beside(NamedTuple):
 class NearState(CertifiedState):
     """w (K, d+1), and `sums` at them. known (m,): the rows whose duals (K, m) the next read starts from, in order.
 
-    softness (K,): of these rows; crisp (K,): of the others.
+    `softness`         (K,): of these rows.
+    `crisp`            (K,): of the others.
 
     The cache has a piece per block and takes `held` bytes. It has the rows with key <= `limit`, the distance from the
     margin, and a sample of the others. The first pass draws it from the share `drawn_from` of the blocks, if no weights
     are given.
 
-    step: READ, then STEPS while the problem of the cached rows is to be solved, then DONE.
-    offset (d+1,): A^T a of all rows minus that of the cached ones.
-
-    violating: rows with a loss in this read.
-    keeps_violating: all of these are cached, however far from the margin. They are few if rows are separable. The
-    dual of another one would stay at its cap, and drive w away at a large C.
+    `step`             READ, then STEPS while the problem of the cached rows is to be solved, then DONE.
+    `offset`           (d+1,): A^T a of all rows minus that of the cached ones.
+    `violating`        rows with a loss in this read.
+    `keeps_violating`  all of these are cached, however far from the margin. They are few if rows are separable. The
+                       dual of another one would stay at its cap, and drive w away at a large C.
     """
 
     softness: Shared[f8] = of(K, fill=AFTER_SAMPLE)

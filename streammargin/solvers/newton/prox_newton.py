@@ -59,8 +59,10 @@ ONE = np.zeros(1, np.int64)
 class LastStep:
     """The last step: from `start` by `newton_step`, and `path_step` along the path of minima (K, d+1).
 
-    descent: minus the slope at its start, inf: not known; active: rows with a second derivative there.
-    softness_left: the share of the softness that it left. least_left: the least share that the next one may leave.
+    `descent`        minus the slope at its start, inf: not known.
+    `active`         rows with a second derivative there.
+    `softness_left`  the share of the softness that it left.
+    `least_left`     the least share that the next one may leave.
 
     damping: added to the Hessian, relative to scale (K, d+1), its diagonal at the first read.
     """

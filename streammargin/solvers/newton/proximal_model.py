@@ -126,11 +126,11 @@ def minimise_by_prox(
 ) -> tuple[np.ndarray, float]:
     """(argmin over v of slope.(v - start) + 1/2 (v - start)^T H (v - start) + R(v), multiplications that it took).
 
-    H       (B, b, b) symmetric, positive semidefinite: the blocks on the diagonal of a matrix over the entries of the
-            weights `start`, (d+1,) or (lines, d+1);
-    slope   (m,) gradient at the start;
-    part    stop if it is proven that this part of the fall, at most, is missing;
-    rounds  stop after so many iterations, each of two products with H and a prox of R
+    `H`       (B, b, b) symmetric, positive semidefinite: the blocks on the diagonal of a matrix. It is over the entries
+              of the weights `start`, (d+1,) or (lines, d+1).
+    `slope`   (m,) gradient at the start.
+    `part`    stop if it is proven that this part of the fall, at most, is missing.
+    `rounds`  stop after so many iterations, each of two products with H and a prox of R.
 
     The start is returned if nothing lower was found.
     """

@@ -67,9 +67,12 @@ class OnSample(Newton):
 class DrawnSample:
     """The sample that a read draws: rows whose keys are below `limit`, which take `held` bytes.
 
-    Beside a row lie its key, which is a hash over its chance, and its chance, class and weight. total: the sum of the
-    chances in this read; mean: of all rows in the last one. low, high (d,): the range of each column so far; known: in
-    all rows.
+    Beside a row lie its key, which is a hash over its chance, and its chance, class and weight.
+
+    `total`        the sum of the chances in this read.
+    `mean`         that of the chances of all rows in the last read.
+    `low`, `high`  (d,): the range of each column so far.
+    `known`        whether the ranges are those of all rows.
     """
 
     rows: CodedRows

@@ -57,15 +57,22 @@ def factored(problem: Problem) -> bool:
 
 @state
 class Newton(ConjugateGradients):
-    """The Newton step at hand, that of `group`; begun: there is one; turn: what comes next.
+    """The Newton step at hand, that of `group`.
 
-    - gradient: at its weights; rest: the part that is not of these rows.
-    - made: steps since the last certificate.
-    - diagonal: the preconditioner.
-    - of_lines (lines, lines), of_columns (d+1, d+1): they turn lines and columns for it; empty: nothing is turned.
+    `begun`     there is one.
+    `turn`      what comes next.
+    `gradient`  at its weights.
+    `rest`      the part that is not of these rows.
+    `made`      steps since the last certificate.
+    `diagonal`  the preconditioner. of_lines (lines, lines) and of_columns (d+1, d+1) turn lines and columns for it, if
+                they are not empty.
 
-    Conjugate gradients find the step. fall: of the model of the objective; enough: a length of the residual that may
-    end them; reached: one that does; products so far.
+    Conjugate gradients find the step.
+
+    `fall`      that of the model of the objective.
+    `enough`    a length of the residual that may end them.
+    `reached`   one that does.
+    `products`  how many so far.
     """
 
     begun: bool = False

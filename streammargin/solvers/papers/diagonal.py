@@ -61,10 +61,15 @@ NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not u
 
 @state
 class DiagonalState(Hinge):
-    """beta: duals in units of R^-2; previous: the ones before them, with inertia. theta: A^T beta / R.
+    """What the iterations keep.
 
-    curvature: 1/gamma; 0 until a step was taken. fall: its share that goes with a pass. steps: t, since the last
-    restart. direction, product: of the power iteration for gamma=fixed.
+    `beta`                  duals in units of R^-2.
+    `previous`              the ones before them, with inertia.
+    `theta`                 A^T beta / R.
+    `curvature`             1/gamma; 0 until a step was taken.
+    `fall`                  its share that goes with a pass.
+    `steps`                 t, since the last restart.
+    `direction`, `product`  those of the power iteration for gamma=fixed.
     """
 
     beta: Rows[f8]

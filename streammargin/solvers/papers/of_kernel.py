@@ -68,11 +68,16 @@ ROWS = "rows"  # the piece of cached rows
 
 @state
 class Gram:
-    """A method's kernel, and its values. rows: all rows, if they are in memory. held: which columns are.
-    kept: the pass with the least held-out error.
+    """A method's kernel, and its values.
 
-    part: rows of the block that are done; seen: of all rows; tested: whether it is known if the kernel is indefinite.
-    coefs (n, vectors): of the current product. units: the unit matrix, a sparse row for each row.
+    `rows`    all rows, if they are in memory.
+    `held`    which columns are.
+    `kept`    the pass with the least held-out error.
+    `part`    rows of the block that are done.
+    `seen`    how many of all rows are.
+    `tested`  whether it is known if the kernel is indefinite.
+    `coefs`   (n, vectors): of the current product.
+    `units`   the unit matrix, a sparse row for each row.
     """
 
     measured: Measured

@@ -96,8 +96,9 @@ def balanced_group(
 ) -> tuple[np.ndarray, Sums]:  # fmt: skip
     """(A^T alpha (d+1,) or (lines, d+1), its sums) of group k once its duals are feasible.
 
-    passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave. budget: if the
-    group has one line, bounds the sum of its duals, each divided by the entry of `largest_duals` for its sign.
+    `passes`  the duals are the mean of this many, whose sums were added up. The dual objective is concave.
+    `budget`  if the group has one line, bounds the sum of its duals, each divided by the entry of `largest_duals` for
+              its sign.
     """
     pull, duals = problem.of_group(sums.pull, k), problem.of_group(sums.duals, k)
     if problem.lines > 1:

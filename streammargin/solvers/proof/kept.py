@@ -30,9 +30,11 @@ class BestKept(Visited):
     """For each value of C: the weights w with the smallest held-out error so far, that error, and their pass, 0 for
     none yet. A kernel machine has its expansion in its own state, beside the rows.
 
-    in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
-    certified: whether the sums of these weights are complete. They are the losses of compiled/look.py, or for a hard
-    margin those of margins.py and compiled/row_norms.py. lengths: squared, of an expansion.
+    `in_vain`    passes in a row without a smaller error.
+    `counted`    the values of C that the current pass changes.
+    `certified`  whether the sums of these weights are complete. These are the losses of compiled/look.py. For a hard
+                 margin they are those of margins.py and compiled/row_norms.py.
+    `lengths`    squared, of an expansion.
     """
 
     w: Shared[f8] = of(K, W.where(lambda problem: problem.kernel is None))

@@ -118,8 +118,8 @@ class StoredColumn:
 
     The group is a categorical column (codes, categories) or a nullable one (values, mask).
 
-    - files: those that contain its values, if that of the rows does not.
-    - width: the number of columns of a dataset or array (n, width), if `wide` allows it; else None.
+    `files`  those that contain its values, if that of the rows does not.
+    `width`  the number of columns of a dataset or array (n, width), if `wide` allows it; else None.
     """
 
     def __init__(self, node: Any, name: str, files: Sequence[str] = (), wide: bool = False) -> None:

@@ -418,9 +418,12 @@ def writing(
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
-    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: where the
-    labels are from, if known. hidden: a file that the caller renames. Raises OutputError, ReadWriteError, and DataError
-    when no row was written.
+    `features`  d; None (sparse only): the largest column index + 1.
+    `names`     (d,): column names, if any.
+    `label`     where the labels are from, if known.
+    `hidden`    a file that the caller renames.
+
+    Raises OutputError, ReadWriteError, and DataError when no row was written.
     """
     with (
         contextlib.nullcontext(hidden) if hidden else replacing(path, force) as name,

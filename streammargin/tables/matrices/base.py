@@ -27,15 +27,15 @@ MEMORY = 256 << 20  # bytes for sorting, if none are given
 class How:
     """How such a file is read.
 
-    near: the output; temporary files go next to it, and no input may be it.
-    opened: closes what stays open while batches are read.
-    x, y, weight: names of arrays in an archive; y and weight may be FILE.npy and FILE:NAME too.
-    memory: bytes for sorting.
-    features: columns, None for as many as there are.
-    zero_based: of svmlight.
-    mask: COLUMN=VALUE, the rows that are taken; of zarr.
-    groups: a column of groups of rows, which is written as tasks; of zarr and archives.
-    columns: those that are taken, COMMON, ALL or names.
+    `near`              the output. Temporary files go next to it, and no input may be it.
+    `opened`            closes what stays open while batches are read.
+    `x`, `y`, `weight`  names of arrays in an archive. y and weight may be FILE.npy and FILE:NAME too.
+    `memory`            bytes for sorting.
+    `features`          columns, None for as many as there are.
+    `zero_based`        whether columns of svmlight begin at 0.
+    `mask`              COLUMN=VALUE, the rows of zarr that are taken.
+    `groups`            a column of zarr or an archive with groups of rows, which is written as tasks.
+    `columns`           those that are taken, COMMON, ALL or names.
     """
 
     near: str

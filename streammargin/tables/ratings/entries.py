@@ -115,9 +115,12 @@ class SomeEntries(NamedTuple):
 class Entries:
     """Entries of a file, a table, a SciPy matrix, or of arrays (rows, columns, values).
 
-    columns: names of the two columns with rows and columns of the matrix; y: that of the values. By default they are
-    the first three of a table. values: whether there are values; else pairs are read. like: the names of the three in
-    the training, which are looked for first. shape: of a matrix, whose rows have no names. names: those that were read.
+    `columns`  names of the two columns with rows and columns of the matrix.
+    `y`        that of the values. By default these are the first three of a table.
+    `values`   whether there are values. Else pairs are read.
+    `like`     the names of the three in the training, which are looked for first.
+    `shape`    that of a matrix, whose rows have no names.
+    `names`    those that were read.
     """
 
     shape: tuple[int, int] | None = None

@@ -54,8 +54,10 @@ class PairFile(View):
 class Ratings:
     """Entries as they come, in memory if they fit, else in a file; what is known of them, and their order.
 
-    names: of rows and of columns. levels: the different ratings, ascending, (0,) if there are very many. source: pairs
-    (n, 2) of places in order, with ratings as labels; held_out: others.
+    `names`     those of rows and of columns.
+    `levels`    the different ratings, ascending, (0,) if there are very many.
+    `source`    pairs (n, 2) of places in order, with ratings as labels.
+    `held_out`  other pairs, or none.
     """
 
     source: Source

@@ -130,8 +130,9 @@ def damage(path: str) -> Iterator[None]:
 class Batches(Reader):
     """A table in memory, or a file that Arrow opens.
 
-    opened: makes a fresh iterator over batches of the columns that are stored by these names, with at most this many
-    rows. first: of its rows, in the file.
+    `opened`  makes a fresh iterator over batches of the columns that are stored by these names, with at most this many
+              rows.
+    `first`   the number of its first row in the file.
     """
 
     def __init__(

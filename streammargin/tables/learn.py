@@ -24,7 +24,7 @@ from streammargin.tables.dates import Dates, iso
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
-from streammargin.tables.tally import Counting, Tallied, first_word, no_label, tally
+from streammargin.tables.tally import Counting, Rising, Tallied, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
 
 WORDS = ""
@@ -201,6 +201,27 @@ def say_dates(table: str, names: list[str]) -> None:
         warn(f"{table}: {all_of(names)} {are}, as 20240131; {hint}")
 
 
+def say_ids(table: Table, rising: Mapping[str, Rising]) -> None:
+    """Warn of columns of numbers that rise from row to row, unless `columns` names them."""
+    names = [name for name, each in rising.items() if each.holds and name not in table.asked.columns]
+    if not names:
+        return
+    found = [f"{short(name)} ({spelt(rising[name].low)} to {spelt(rising[name].high)})" for name in names]
+    one = len(names) == 1
+    are = "rises from row to row, as an id or a time does" if one else "rise from row to row, as ids and times do"
+    hint = f"leave {'it' if one else 'them'} out with `drop={joined([*table.asked.drop, *names])}`"
+    warn(f"{table.name}: {all_of(found)} {are}; unless {'it is a measurement' if one else 'they are measured'}, {hint}")
+
+
+def say_wide(table: Table, names: list[str]) -> None:
+    """Say which columns of numbers need float64."""
+    names = [name for name in names if name not in table.asked.columns]
+    if names:
+        them = "it" if len(names) == 1 else "them"
+        hint = f"if a code or an id, leave {them} out with `drop={joined([*table.asked.drop, *names])}`"
+        note(f"{table.name}: values are float64, as float32 would change whole numbers of {all_of(names)}; {hint}")
+
+
 def say_codes(table: str, names: list[str]) -> None:
     """Warn of columns of numbers that begin with 0, of which numbers have no zeros in front. names: with examples."""
     if names:
@@ -240,7 +261,8 @@ def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
     """Columns of words that are ids: most rows have one of their own. Such words say nothing of other rows."""
     found = {name: tally for name, tally in tallies.items() if _is_id(tally)}
     if found:
-        told = [f"{_different(tally)} different texts in {tally.rows} rows" for tally in found.values()]
+        told = [f"{_different(tally)} different texts in {tally.rows} rows, such as {shown(next(iter(tally.words)))}"
+                for tally in found.values()]  # fmt: skip
         names = [short(name) for name in found]
         one = len(found) == 1
         said = f"{names[0]} looks like an id ({told[0]})"
@@ -407,6 +429,9 @@ def _settled(
         raise refused(table.name, faults, table.asked)
     _check_texts(table, tallies)
     say_dates(table.name, [name for name, found in tallies.items() if found.numbers and found.dated])
+    whole = {name: found for name, found in left.items() if found.numbers == found.rows and not found.dated}
+    say_ids(table, {name: found.rising for name, found in whole.items() if found.rows >= FEWEST})
+    say_wide(table, [name for name, found in left.items() if found.wide])
     say_codes(table.name, [f"{short(name)} ({shown(word)})" for name, word in reader.padded.items()
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"

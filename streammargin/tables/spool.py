@@ -35,13 +35,13 @@ from streammargin.sources.views import View
 from streammargin.tables.apply import beside_rows, fill, rows_of
 from streammargin.tables.dates import like_dates
 from streammargin.tables.formats import files_of
-from streammargin.tables.learn import learn, say_dates
+from streammargin.tables.learn import FEWEST, learn, say_dates, say_ids
 from streammargin.tables.matrices.base import MEMORY, How
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.readers.delimited import Delimited
 from streammargin.tables.table import Table
-from streammargin.tables.tally import fits_float32
+from streammargin.tables.tally import Rising, fits_float32
 from streammargin.tables.types import kind_of, worded
 from streammargin.version import __version__
 from streammargin.wording import note
@@ -447,12 +447,13 @@ class Numbers:
         columns, named = tuple(map(Column, table.values)), table.reader.named
         self.schema = Schema(columns, table.labels, "float32", named, weight=table.weight)
         self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
+        self.rising = [Rising(dated) for dated in self.dated]
         self._exact = [str(table.reader.types[name]) in EXACT for name in table.values]
 
     def parts(self) -> Iterator[Batch]:
         """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good.
 
-        After the last row, a warning names the numbers that read as dates.
+        After the last row, a warning names the numbers that read as dates, or rise as ids do.
         """
         table = self.table
         beside = table.beside
@@ -467,6 +468,9 @@ class Numbers:
             yield beside_rows(Batch(X, None, None, None, None, None), found, table.reader, beside, first)
             first += found.num_rows
         say_dates(table.name, [name for name, dated in zip(table.values, self.dated, strict=True) if dated])
+        if first >= FEWEST:
+            found = zip(table.values, self.rising, self.dated, strict=True)
+            say_ids(table, {name: rising for name, rising, dated in found if not dated})
 
     def _column(self, place: int, column: pa.Array) -> np.ndarray:
         if column.null_count:
@@ -477,4 +481,5 @@ class Numbers:
         if not self._exact[place] and not fits_float32(values):
             raise OtherValues
         self.dated[place] = self.dated[place] and like_dates(values)
+        self.rising[place].add(values)
         return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +22,34 @@ from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
 from streammargin.wording import how_far, joined, short, shown
 
+EXACT_NARROW = 1 << 24  # float32 has all whole numbers up to this
 MOST_DISTINCT = 1 << 18  # words of a column that are counted; with more it is no category, unless that is asked for
 MOST_LETTERS = 1 << 25  # of these words together
 MOST_SPELT = 1 << 12  # of one whose words are all numbers or dates, so that they need not be counted
+
+
+@dataclass
+class Rising:
+    """Whether numbers are whole, each larger than the one before it, as ids and times are; low, high: the ends."""
+
+    holds: bool = True
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, numbers: np.ndarray) -> None:
+        """Add the next numbers (m,)."""
+        if not self.holds or not numbers.size:
+            return
+        low, high = float(numbers[0]), float(numbers[-1])
+        self.holds = low > self.high and bool(
+            np.all(numbers[1:] > numbers[:-1]) and np.all(numbers == np.rint(numbers))
+        )
+        self.low, self.high = min(self.low, low), high
+
+    def join(self, later: Rising) -> None:
+        """Add what is known of the numbers behind these."""
+        self.holds = self.holds and later.holds and later.low > self.high
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
 
 
 @dataclass
@@ -33,6 +59,7 @@ class Tallied:
     `largest`   the largest |x|.
     `narrow`    float32 holds its numbers well.
     `dated`     all of its numbers read as dates, as 20240131.
+    `rising`    whether its numbers are whole, each larger than the one before.
     `category`  its type says that its words are those of a category.
     `forms`     the spellings of numbers and dates that fit all of its words.
     `many`      the words are more than those counted.
@@ -48,6 +75,7 @@ class Tallied:
     largest: float = 0.0
     narrow: bool = True
     dated: bool = True
+    rising: Rising = field(default_factory=Rising)
     words: Counter[str] = field(default_factory=Counter)
     category: bool = False
     forms: frozenset[str] = ALL
@@ -57,6 +85,11 @@ class Tallied:
     dates: Dates = field(default_factory=Dates)
     first: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def wide(self) -> bool:
+        """Whether float32 would change whole numbers of it, as far as is known."""
+        return not self.narrow and EXACT_NARROW <= self.largest < float(np.finfo(np.float32).max)
+
     def add(self, later: Tallied) -> None:
         """Add what is known of the rows behind these."""
         self.rows, self.gaps = self.rows + later.rows, self.gaps + later.gaps
@@ -65,6 +98,7 @@ class Tallied:
             self.total += later.total
         self.largest, self.narrow = max(self.largest, later.largest), self.narrow and later.narrow
         self.dated = self.dated and later.dated
+        self.rising.join(later.rising)
         self.full = self.full or later.full
         for word, times in later.words.items():
             self.count(word, times)
@@ -149,7 +183,7 @@ def fits_float32(numbers: np.ndarray) -> bool:
     kept = numbers.astype(np.float32)
     if np.count_nonzero(kept) < np.count_nonzero(numbers):
         return False
-    whole = largest >= 1 << 24  # smaller ones are exact
+    whole = largest >= EXACT_NARROW
     return not (whole and np.any((kept != numbers) & (numbers == np.rint(numbers))))
 
 
@@ -221,6 +255,7 @@ def _add_numbers(into: Tallied, known: np.ndarray) -> None:
     into.largest = max(into.largest, float(np.abs(known).max(initial=0.0)))
     into.narrow = into.narrow and fits_float32(known)
     into.dated = into.dated and (known.size == 0 or like_dates(known))
+    into.rising.add(known)
 
 
 def _count(reader: Reader, into: Tallied, name: str, column: pa.Array, row: int) -> None:

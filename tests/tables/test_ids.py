@@ -11,7 +11,7 @@ from table_rows import in_form
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.tables.tally import Tallied
+from streammargin.tables.tally import Rising, Tallied
 
 ROWS = 800
 RANDOM = np.random.default_rng(3)
@@ -28,8 +28,8 @@ def test_an_id_is_refused_with_what_mends_it(tmp_path, form):
     with pytest.raises(DataError) as caught:
         sm.train(in_form(frame, form, tmp_path), y="y")
     assert re.fullmatch(
-        r"\S.*: customer looks like an id \(800 different texts in 800 rows\): drop=\"customer\", or keep it with "
-        r"categorical=\"customer\"", str(caught.value)
+        r"\S.*: customer looks like an id \(800 different texts in 800 rows, such as 'c\d{4}'\): drop=\"customer\", "
+        r"or keep it with categorical=\"customer\"", str(caught.value)
     )  # fmt: skip
     assert sm.train(in_form(frame, form, tmp_path), y="y", drop="customer").model.feature_names_in_.tolist() == ["x"]
     model = sm.train(in_form(frame, form, tmp_path), y="y", categorical="customer", passes=2).model
@@ -46,7 +46,7 @@ def test_more_than_half_of_the_rows_decide_at_any_size_from_20_on(rows, share):
     frame = pd.DataFrame({"id": RANDOM.permutation(words), "x": np.arange(rows) / rows, "y": np.arange(rows) % 2})
     refused = rows >= 20 and (2 * alone > rows or len(counts) > max(1000, rows // 2))
     if refused:
-        with pytest.raises(DataError, match=rf"id looks like an id \({len(counts)} different texts in {rows} rows\)"):
+        with pytest.raises(DataError, match=rf"id looks like an id \({len(counts)} different texts in {rows} r"):
             sm.train(frame, y="y")
     else:
         assert sm.train(frame, y="y", passes=1).model.schema.columns[0].kind == "category"
@@ -55,7 +55,7 @@ def test_more_than_half_of_the_rows_decide_at_any_size_from_20_on(rows, share):
 def test_rows_without_a_word_say_nothing():
     few = PLAIN.assign(note=[f"n{k}" if k < 15 else None for k in range(ROWS)])
     assert sm.train(few, y="y", missing="zero", passes=1).model.schema.columns[-1].kind == "category"
-    with pytest.raises(DataError, match=r"note looks like an id \(100 different texts in 800 rows\)"):
+    with pytest.raises(DataError, match=r"note looks like an id \(100 different texts in 800 rows, such"):
         sm.train(few.assign(note=[f"n{k}" if k < 100 else None for k in range(ROWS)]), y="y", missing="zero")
 
 
@@ -84,7 +84,7 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     said = str(caught.value)
     assert said.count("\n") == 0
     for part in (
-        r": 2 columns look like ids: customer \(800 different texts in 800 rows\), order \(750 different texts",
+        r": 2 columns look like ids: customer \(800 different texts in 800 rows, such as 'c0'\), order \(750",
         r"1 column holds dates, as in .*: when", r"column age: the value is missing, as in 114 more rows",
         r"1 column holds no value at all: none", r"keep them with categorical=\"customer,order\"",
         r"expand it with dates=True", r"missing=\"mean\"",
@@ -139,7 +139,7 @@ def test_words_without_end_stay_within_memory(tmp_path, monkeypatch, form):
     monkeypatch.setattr("streammargin.tables.tally.MOST_DISTINCT", 300)
     frame = PLAIN.assign(id=[f"u{k}" for k in range(ROWS)], when="2024-01-31")
     with pytest.raises(
-        DataError, match=r"id looks like an id \(more than 300 different texts in 800 rows\); 1 column h"
+        DataError, match=r"id looks like an id \(more than 300 different texts in 800 rows, such as 'u0'\); 1 column h"
     ):
         sm.train(in_form(frame, form, tmp_path), y="y")
     frame = PLAIN.assign(id=["a", "b"] * 200 + [f"u{k // 2}" for k in range(0, 800, 1)][:400])
@@ -171,3 +171,48 @@ def test_gaps_and_nan_of_one_column_are_gaps():
         sm.train(pa.table({"x": none, "z": x, "y": y}), y="y")
     schema = sm.train(pa.table({"x": some, "y": y}), y="y", missing="mean").model.schema
     assert schema.columns[0].fill == 2.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("plain", [True, False])
+def test_numbers_that_rise_from_row_to_row_are_named(tmp_path, caplog, form, plain):
+    """In tables of numbers alone, and beside text."""
+    frame = PLAIN.assign(
+        number=np.arange(ROWS) + 1, seconds=1_700_000_000 + 7 * np.arange(ROWS), shuffled=RANDOM.permutation(ROWS),
+        half=np.arange(ROWS) / 2, twice=np.arange(ROWS) // 2,
+    )  # fmt: skip
+    if plain:
+        frame["y"] = (X > 0).astype(int)
+    sm.train(in_form(frame, form, tmp_path), y="y", drop="x", passes=1)
+    said = "number (1 to 800), seconds (1700000000 to 1700005593) rise from row to row, as ids and times do; unless"
+    assert said in caplog.text and 'leave them out with drop="x,number,seconds"' in caplog.text
+    assert "float32" not in caplog.text or plain
+    caplog.clear()
+    sm.train(in_form(frame, form, tmp_path), y="y", columns=["number", "half"], drop="x", passes=1)
+    sm.train(in_form(frame[:19], form, tmp_path), y="y", passes=1)  # too few rows to tell
+    sm.train(in_form(frame, form, tmp_path), y="y", drop=["number", "seconds"], passes=1)
+    assert "from row to row" not in caplog.text
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_whole_numbers_that_need_float64_are_named(tmp_path, caplog, form):
+    caplog.set_level("INFO")
+    frame = PLAIN.assign(account=RANDOM.permutation(ROWS) + (1 << 24), small=RANDOM.permutation(ROWS))
+    model = sm.train(in_form(frame, form, tmp_path), y="y", passes=1).model
+    assert model.schema.dtype == "float64" and "float32 would change whole numbers of account; if" in caplog.text
+    assert 'leave it out with drop="account"' in caplog.text
+    caplog.clear()
+    assert sm.train(in_form(frame, form, tmp_path), y="y", drop="account", passes=1).model.schema.dtype == "float32"
+    assert "float32 would" not in caplog.text
+
+
+def test_rising_of_parts_is_that_of_the_whole():
+    for numbers in (np.arange(9.0), np.arange(9.0) / 2, np.array([0.0, 1.0, 1.0, 2.0, 3.0]), np.arange(9.0)[::-1]):
+        for cut in range(len(numbers) + 1):
+            whole, first, second = Rising(), Rising(), Rising()
+            whole.add(numbers)
+            first.add(numbers[:cut])
+            second.add(numbers[cut:])
+            first.join(second)
+            assert first.holds == whole.holds == bool(np.array_equal(numbers, np.arange(9)))
+            assert not whole.holds or (first.low, first.high) == (whole.low, whole.high) == (0.0, 8.0)

@@ -34,7 +34,7 @@ def in_shell(text: str) -> str:
 
 
 def in_python(text: str) -> str:
-    """The text with its options as keyword arguments."""
+    """The text with its options as keyword arguments; a comma parts those between which there is a blank."""
 
     def spell(found: re.Match[str]) -> str:
         name, value = found[1], found[2]
@@ -42,7 +42,7 @@ def in_python(text: str) -> str:
             return name
         return f"{name}={_PYTHON_VALUES.get(value) or _quoted(value)}"
 
-    return _OPTION.sub(spell, text)
+    return _OPTION.sub(spell, text.replace("` `", "`, `"))
 
 
 def _quoted(value: str) -> str:

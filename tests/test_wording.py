@@ -28,6 +28,7 @@ KNOWN |= {"label", "like", "features", "separator", "zero_based", "format"}  # o
     ("use `scale=maxabs`", "use --scale maxabs", 'use scale="maxabs"'),
     ("use `C=inf`, `seed=2` or `bias=0`", "use --C inf, --seed 2 or --bias 0", "use C=math.inf, seed=2 or bias=0"),
     ("`force=True`, `average=False`", "--force, --no-average", "force=True, average=False"),
+    ("use `dates=True` `drop=a b`", "use --dates --drop 'a b'", 'use dates=True, drop="a b"'),
     ("`classes=[...]`", "--classes [...]", "classes=[...]"),
     ("use `separator=;`", "use --separator ';'", 'use separator=";"'),
     ("a `b c` and 5 `", "a `b c` and 5 `", "a `b c` and 5 `"),

@@ -28,6 +28,7 @@ from streammargin.tables.tally import Counting, Rising, Tallied, first_word, no_
 from streammargin.wording import counted, joined, note, short, shown, warn
 
 WORDS = ""
+CATEGORICAL, DATES_EXPANDED, MISSING, DROP = "categorical", "dates", "missing", "drop"  # options that mend columns
 KNOWN = {"number", "words", "date", "gap", "more"}  # what columns may hold, and what else has a place
 FEWEST = 20  # rows that tell whether a column is an id
 LOOKED_AT = 1000  # words that tell whether they are text
@@ -48,12 +49,14 @@ class ReadAs(NamedTuple):
 class Said(NamedTuple):
     """What is at fault with some columns, and the remedies. where: the place of the only column, "" for several.
 
-    ids: whether the columns are ids.
+    mends: the columns by the option that mends them; none if the user has to choose by the hint. ids: whether the
+    columns are ids.
     """
 
     what: str
     hint: str
     columns: list[str]
+    mends: Mapping[str, list[str]]
     where: str = ""
     ids: bool = False
 
@@ -96,18 +99,25 @@ def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str,
         where, word = first_word(reader, name, odd[name].__contains__)
         hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
         what = "is not a finite number" if kind == NUMBERS else "is not a date"
+        few = [name for name in odd if _are_few(tallies[name])]
+        mends = {CATEGORICAL: few, DROP: [name for name in odd if name not in few]}
         if len(odd) > 1:
             said = f"{len(odd)} columns of {kind}s hold text, as {shown(word)} in {where}: {all_of(list(odd))}"
-            yield Said(said, hint, list(odd))
+            yield Said(said, hint, list(odd), mends)
             continue
         if other := _otherwise(tallies[name], kind, word):
             said = f"{shown(word)} is not written like {shown(other)}, and no format fits both"
-            yield Said(said, f"write all {kind}s alike", [name], f"{where}, column {short(name)}")
+            yield Said(said, f"write all {kind}s alike", [name], mends, f"{where}, column {short(name)}")
             continue
         times = sum(tallies[name].words[each] for each in odd[name]) - 1
         more = f", nor are {times} more" if times else ""
         said = f"{shown(word)} {what}, as most of its values are{more}"
-        yield Said(said, hint, [name], f"{where}, column {short(name)}")
+        yield Said(said, hint, [name], mends, f"{where}, column {short(name)}")
+
+
+def _are_few(found: Tallied) -> bool:
+    """Whether each word may have a category of its own."""
+    return not found.many and len(found.words) <= MOST_WORDS
 
 
 def _strangers(found: Tallied, kind: str) -> set[str]:
@@ -155,10 +165,10 @@ def undecided(
         said = f"{shown(word)} may be {both[0]} or {both[1]}"
         hint = "choose with `decimal=point` or `decimal=comma`"
         if len(numbers) == 1:
-            yield Said(said, hint, numbers, f"{where}, column {short(name)}")
+            yield Said(said, hint, numbers, {}, f"{where}, column {short(name)}")
         else:
             yield Said(f"{len(numbers)} columns hold ambiguous numbers, as in {where}, where {said}: "
-                       f"{all_of(numbers)}", hint, numbers)  # fmt: skip
+                       f"{all_of(numbers)}", hint, numbers, {})  # fmt: skip
     days = [name for name, reading in readings.items() if reading.kind == DATES]
     doubtful = [name for name in days if len(readings[name].spellings) > 1]
     if days and (asked.dates is None or doubtful):
@@ -171,7 +181,8 @@ def undecided(
             ways = " or ".join(dict.fromkeys(readings[doubtful[0]].spellings))
             said += f"; {shown(word)} may be {ways}"
             hint = "expand them with `dates=day-first` or `dates=month-first`"
-        yield Said(said, hint.replace("them", "it") if len(names) == 1 else hint, names)
+        mends = {} if doubtful else {DATES_EXPANDED: names}
+        yield Said(said, hint.replace("them", "it") if len(names) == 1 else hint, names, mends)
 
 
 def _value(word: str, spelling: str) -> float:
@@ -245,16 +256,34 @@ def faults_of(
 
 
 def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
-    """The refusal of a table. Its last words leave out all columns that it names, and those that were left out."""
-    columns = list(dict.fromkeys(name for fault in faults for name in fault.columns))
-    drop = f"`drop={joined([*asked.drop, *columns])}`"
-    hints = list(dict.fromkeys(fault.hint for fault in faults if fault.hint))
+    """The refusal of a table. A single fault has all its remedies; several faults have one command for all of them."""
     said = "; ".join(f"{fault.where}: {fault.what}" if fault.where else fault.what for fault in faults)
     said = f"{table}{', ' if faults[0].where else ': '}{said}"
-    if all(fault.ids for fault in faults):
-        return DataError(f"{said}: {', or '.join([drop, *hints])}")
-    leave = f"leave {'it' if len(columns) == 1 else 'them'} out with {drop}"
-    return DataError(f"{said}; {', or '.join([', '.join(hints), leave] if hints else [leave])}")
+    if len(faults) > 1:
+        choices = [fault.hint for fault in faults if not fault.mends]
+        command = _command(faults, asked)
+        return DataError(f"{said}; {', and '.join([f'use {command}', *choices] if command else choices)}")
+    [fault] = faults
+    drop = f"`drop={joined([*asked.drop, *fault.columns])}`"
+    if fault.ids:
+        return DataError(f"{said}: {drop}, or {fault.hint}")
+    leave = f"leave {'it' if len(fault.columns) == 1 else 'them'} out with {drop}"
+    return DataError(f"{said}; {f'{fault.hint}, or {leave}' if fault.hint else leave}")
+
+
+def _command(faults: Sequence[Said], asked: Asked) -> str:
+    """The options that keep as many columns as can be, those that were given among them; "" for none."""
+    mends: dict[str, list[str]] = {CATEGORICAL: [], DATES_EXPANDED: [], MISSING: [], DROP: []}
+    for fault in faults:
+        for option, names in fault.mends.items():
+            mends[option] += names
+    values = {
+        CATEGORICAL: joined([*asked.categorical, *mends[CATEGORICAL]]), DATES_EXPANDED: "True", MISSING: "mean",
+        DROP: joined([*asked.drop, *mends[DROP]]),
+    }  # fmt: skip
+    if set(mends[MISSING]) <= set(mends[DROP]):
+        mends[MISSING] = []
+    return " ".join(f"`{option}={values[option]}`" for option, names in mends.items() if names)
 
 
 def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
@@ -273,7 +302,7 @@ def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
         texts = [name for name, tally in found.items() if _is_text(tally)]
         if len(texts) == 1 and not asked.text:
             hint += f", or count the words of {'it' if one else short(texts[0])} with `text={joined(texts)}`"
-        yield Said(said, hint, list(found), ids=True)
+        yield Said(said, hint, list(found), {DROP: list(found)}, ids=True)
     for name, known in tallies.items():
         if known.full and name not in found:
             what = f"{_different(known)} different texts are too many for categories"
@@ -282,7 +311,7 @@ def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
                 f"`categorical={joined([*asked.categorical, name])}`"
             )
             place = known.first.get("more", "its rows")
-            yield Said(what, hint, [name], f"{place}, column {short(name)}")
+            yield Said(what, hint, [name], {CATEGORICAL: [name]}, f"{place}, column {short(name)}")
 
 
 def _is_id(found: Tallied) -> bool:
@@ -321,14 +350,14 @@ def _types(tallies: Mapping[str, Tallied]) -> Iterator[Said]:
         names = [name for name, found in tallies.items() if kind in found.first]
         where = tallies[names[0]].first[kind]
         said = f"{hold(names)} values of type {kind}, as in {where}: {all_of(names)}"
-        yield Said(said, "turn them into numbers", names)
+        yield Said(said, "turn them into numbers", names, {DROP: names})
 
 
 def _empty(tallies: Mapping[str, Tallied]) -> Iterator[Said]:
     """Columns of gaps alone."""
     names = [name for name, found in tallies.items() if found.gaps == found.rows]
     if names:
-        yield Said(f"{hold(names)} no value at all: {all_of(names)}", "", names)
+        yield Said(f"{hold(names)} no value at all: {all_of(names)}", "", names, {DROP: names})
 
 
 def gaps(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
@@ -341,10 +370,11 @@ def gaps(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
     if len(found) == 1:
         [(name, tally)] = found.items()
         more = f", as in {counted(tally.gaps - 1, 'more row')}" if tally.gaps > 1 else ""
-        yield Said(f"the value is missing{more}", hint, [name], f"{where}, column {short(name)}")
+        yield Said(f"the value is missing{more}", hint, [name], {MISSING: [name]}, f"{where}, column {short(name)}")
         return
     counts = all_of([f"{short(name)} ({tally.gaps})" for name, tally in found.items()])
-    yield Said(f"{len(found)} columns have missing values, the first in {where}: {counts}", hint, list(found))
+    said = f"{len(found)} columns have missing values, the first in {where}: {counts}"
+    yield Said(said, hint, list(found), {MISSING: list(found)})
 
 
 Tallying = Callable[[Reader, Counting], dict[str, Tallied]]

@@ -1,5 +1,6 @@
 """Columns that are ids, dates, gaps and more are refused at once, and what the sentence says mends it."""
 
+import itertools
 import re
 import shlex
 
@@ -86,13 +87,55 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     for part in (
         r": 2 columns look like ids: customer \(800 different texts in 800 rows, such as 'c0'\), order \(750",
         r"1 column holds dates, as in .*: when", r"column age: the value is missing, as in 114 more rows",
-        r"1 column holds no value at all: none", r"keep them with categorical=\"customer,order\"",
-        r"expand it with dates=True", r"missing=\"mean\"",
+        r"1 column holds no value at all: none",
     ):  # fmt: skip
         assert re.search(part, said), said
-    [drop] = re.findall(r"leave them out with drop=\"([^\"]*)\"", said)
-    assert drop.split(",")[0] == "old" and set(drop.split(",")) == {"old", "customer", "order", "when", "age", "none"}
-    assert sm.train(in_form(frame, form, tmp_path), y="y", drop=drop).model.feature_names_in_.tolist() == ["x"]
+    mends = eval(f"dict({said.rpartition('; use ')[2]})")
+    assert mends == {"dates": True, "missing": "mean", "drop": "old,customer,order,none"}
+    schema = sm.train(in_form(frame, form, tmp_path), y="y", passes=1, **mends).model.schema
+    assert [(column.name, column.kind) for column in schema.columns] == [
+        ("x", "number"), ("when", "date"), ("age", "number")
+    ]  # fmt: skip
+
+
+FAULTY = {
+    "id": [f"c{k}" for k in range(ROWS)],
+    "few": ["free" if k % 50 == 0 else str(k % 7) for k in range(ROWS)],
+    "many": ["free" if k % 50 == 0 else f"{x:.9f}" for k, x in enumerate(X)],
+    "unlike": ["1,234.5" if k % 2 else "1.234,5" for k in range(ROWS)],
+    "when": pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d"),
+    "gap": [None if k % 7 == 0 else x for k, x in enumerate(X)],
+    "none": [None] * ROWS,
+}
+KEPT = {"few": "category", "unlike": "category", "when": "date", "gap": "number"}
+ONE_FAULT = {"few", "many", "unlike"}  # several of these are one fault
+PAIRS = [pair for pair in itertools.combinations(FAULTY, 2) if not set(pair) <= ONE_FAULT]
+
+
+@pytest.mark.parametrize("names", [*PAIRS, tuple(FAULTY)], ids=",".join)
+def test_the_options_at_the_end_keep_all_columns_that_can_be_read(tmp_path, monkeypatch, names):
+    monkeypatch.setattr("streammargin.tables.learn.MOST_WORDS", 100)
+    path = in_form(PLAIN.assign(**{name: FAULTY[name] for name in names}), "csv", tmp_path)
+    with pytest.raises(DataError) as caught:
+        sm.train(path, y="y")
+    mends = eval(f"dict({str(caught.value).rpartition('; use ')[2]})")
+    schema = sm.train(path, y="y", passes=1, **mends).model.schema
+    assert {column.name: column.kind for column in schema.columns if column.name != "x"} == {
+        name: KEPT[name] for name in names if name in KEPT
+    }
+
+
+def test_the_user_chooses_if_values_may_be_read_in_two_ways(tmp_path):
+    frame = PLAIN.assign(price=["1,234"] * ROWS, day=["01/02/2024"] * ROWS, id=FAULTY["id"], none=None)
+    with pytest.raises(DataError) as caught:
+        sm.train(in_form(frame, "csv", tmp_path), y="y")
+    assert str(caught.value).endswith(
+        '; use drop="id,none", and choose with decimal="point" or decimal="comma", and expand it with '
+        'dates="day-first" or dates="month-first"'
+    )
+    options = {"drop": "id,none", "decimal": "comma", "dates": "month-first"}
+    schema = sm.train(in_form(frame, "csv", tmp_path), y="y", passes=1, **options).model.schema
+    assert [column.kind for column in schema.columns] == ["number", "number", "date"]
 
 
 def test_the_command_of_the_shell_is_what_it_says(tmp_path, here):
@@ -103,9 +146,9 @@ def test_the_command_of_the_shell_is_what_it_says(tmp_path, here):
     done = here(*words, cwd=tmp_path)
     assert done.returncode == 65 and not (tmp_path / "m.npz").exists()
     [line] = [line for line in done.stderr.splitlines() if "look like ids" in line]
-    options = shlex.split(line[line.index("leave them out with ") :])[4:]
-    assert options[0] == "--drop" and here(*words, *options, cwd=tmp_path).returncode == 0
-    assert sm.load_model(tmp_path / "m.npz").feature_names_in_.tolist() == ["x"]
+    options = shlex.split(line.rpartition("; use ")[2])
+    assert options[0] == "--dates" and here(*words, *options, cwd=tmp_path).returncode == 0
+    assert [column.name for column in sm.load_model(tmp_path / "m.npz").schema.columns] == ["x", "when"]
 
 
 @pytest.mark.parametrize("name", ["name, as known", "x,", "two\nlines", ","])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,13 +15,15 @@ from streammargin.cli.options import add_lines, argument
 from streammargin.errors import DataError, UsageError
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
+from streammargin.saved_words import left_out
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
 from streammargin.wording import counted, in_shell, printable, shortened
 
 NAMED = 5  # names
-NAMES, TOP, OVERALL, TABLE = "feature_names", "top_features", "top_columns", "table"  # facts
+NAMES, TOP, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"  # facts
+OF_PROGRAMS = ("problem", "measured_rows", HELD_OUT)  # facts that only --json shows as they are
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +73,13 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
     top, overall, table = facts.pop(TOP, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
+    if held_out := facts.get(HELD_OUT):
+        facts["rows"] = f"{facts['rows'] - held_out} trained on, {held_out} held out"
     schema = None if table is None else Schema.from_plain(table)
     hashed = schema is not None and schema.hashed
     unnamed = "none: hashed words have none; the columns of the table are below" if hashed else "none"
     for key, value in facts.items():
-        if (value is not None and value != []) or key == NAMES:
+        if ((value is not None and value != []) or key == NAMES) and key not in OF_PROGRAMS:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, unnamed if value is None else value)}")
     if schema is not None:
         lines = table_lines(schema)
@@ -179,8 +183,18 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         NAMES: _names(model.feature_names_in_),
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
+        HELD_OUT: _held_out(model.header),
         **top,
     }
+
+
+def _held_out(header: Mapping[str, Any]) -> int | None:
+    """The number of rows that `--valid` held out of the training's own, if that is known."""
+    share, rows = (header.get("problem") or {}).get("left_out"), header.get("rows")
+    if rows is None or share is None or len(share) != 2 or share[0] < 1:  # a forged one
+        return None
+    folds, seed = share
+    return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
 
 
 def _labels(source: Source) -> Any:

@@ -140,6 +140,20 @@ def test_info_on_data_and_model(trained, here):
     found = json.loads(here("info", model, "--json").stdout)
     assert found["kind"] == "model" and found["classes"] == ["-1", "1"] and found["converged"] is True
     assert "rows" in here("info", data).stdout
+    lines = here("info", model).stdout.splitlines()
+    assert "rows         200" in lines and not any(line.startswith(("problem", "measured")) for line in lines)
+
+
+@pytest.mark.parametrize("rows, share", [(203, "0.2"), (204, "0.25"), (200, "10%")])
+def test_info_says_how_many_rows_were_held_out(tmp_path, here, rows, share):
+    generate(str(tmp_path / "a.h5"), rows=rows, features=4, seed=1)
+    said = here("train", "a.h5", "-o", "m.npz", "--valid", share, cwd=tmp_path).stderr
+    held_out = int(re.search(r"(\d+) of \d+ rows are held out", said)[1])
+    assert (
+        f"rows         {rows - held_out} trained on, {held_out} held out" in here("info", "m.npz", cwd=tmp_path).stdout
+    )
+    facts = json.loads(here("info", "m.npz", "--json", cwd=tmp_path).stdout)
+    assert (facts["rows"], facts["held_out_rows"]) == (rows, held_out)
 
 
 def test_positive_classes_scale_bias_weights_and_valid(tmp_path, here):

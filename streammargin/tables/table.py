@@ -159,8 +159,8 @@ def _lacks(reader: Reader, name: str, option: str) -> UsageError:
 
 
 def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool) -> None:
-    """Say which column is the label, and what was probably not meant as it is read."""
-    if len(labels) == 1 and not reader.typed:
+    """Say which column is the label unless it was named, and what was probably not meant as it is read."""
+    if len(labels) == 1 and not reader.typed and asked.y not in (labels[0], labels):
         named = short(labels[0]) if reader.named else f"column {reader.columns.index(labels[0])}"
         note(f"{reader.name}: the label is {named}")
     alike = [name for name in values if name.lower() in LABEL_NAMES]
@@ -312,11 +312,13 @@ def matched(
             f"the model has several columns called {short(twice[0])}, so those of {reader.name} cannot be matched by "
             "name; train it again with a name for each column"
         )
-    _check_there(reader, schema.values, [*labels, *ids, *filter(None, [tasks])], missing)
+    _check_there(reader, schema.values, labels, [*labels, *ids, *filter(None, [tasks])], missing)
     return schema
 
 
-def _check_there(reader: Reader, names: Sequence[str], others: Sequence[str], missing: str | None) -> None:
+def _check_there(
+    reader: Reader, names: Sequence[str], labels: Sequence[str], others: Sequence[str], missing: str | None
+) -> None:
     """Raise DataError for columns of a model, or others, that a table lacks; missing: as for `matched`."""
     there = set(reader.columns)
     absent, lacking = ([name for name in each if name not in there] for each in (names, others))
@@ -326,6 +328,8 @@ def _check_there(reader: Reader, names: Sequence[str], others: Sequence[str], mi
     elif absent or lacking:
         may = missing == ERROR and len(absent) < len(names)
         hint = "; let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
+        if missing is not None and not absent and set(lacking) <= set(labels):
+            hint = "; name the labels with `y`, or predict, which needs none"
         why = "that the model was trained on, or that were asked for" if absent else "asked for"
         raise DataError(
             f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} {why}: "

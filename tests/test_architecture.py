@@ -77,7 +77,7 @@ ALLOWED = {  # by folder, and by single file
     | BASE
     | NAMED,
     "cli": {"cli", "api", "options", "ordered", "result", "sources", "driver", "compiled", "model", "sinks", "solvers"}
-    | {"report", "completed", "respooled", "training", "verification", "losses", "penalties"}
+    | {"report", "completed", "respooled", "saved_words", "training", "verification", "losses", "penalties"}
     | BASE,
 }
 

@@ -24,7 +24,7 @@ class Buffer(NamedTuple):
     """Memory that is reused for one block after the other; None for arrays that a source does not need.
 
     data: the values, (rows, d) or (nnz,); indices (nnz,) uint32 and indptr (rows + 1,) int64 of sparse rows;
-    scratch (bytes,) uint8: the values as stored, before a conversion.
+    scratch (bytes,) uint8: column indices as stored, before a conversion.
     """
 
     data: np.ndarray

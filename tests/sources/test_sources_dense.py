@@ -6,7 +6,9 @@ import pytest
 from source_checks import assert_plans, assert_rows, check_all, two_labels, write_dense
 
 import streammargin as sm
+from streammargin.driver.plan import make_plan
 from streammargin.sources.checks import check_block
+from streammargin.sources.hdf5 import reader
 from streammargin.sources.open import open_source
 
 ROWS, COLUMNS = 23, 5
@@ -40,6 +42,29 @@ def test_blocks_are_slices(tmp_path, storage, dtype):
         assert not source.sparse and source.nnz == X.size and source.whole() is None
         for cuts in CUTS:
             assert_rows(source, X, cuts)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize("dtype", ["<f2", "<i2", ">f4", "<i4"])
+def test_values_of_other_types_are_converted_piece_by_piece(tmp_path, monkeypatch, storage, dtype):
+    X = np.random.default_rng(1).integers(-999, 999, (ROWS, COLUMNS)).astype(dtype)
+    with open_source(write_dense(tmp_path / "d.h5", X, **STORAGE[storage][0])) as source:
+        for size in (1, 3 * X[0].nbytes, ROWS * X[0].nbytes):  # a row, some, and all
+            monkeypatch.setattr(reader, "PIECE", size)
+            for cuts in CUTS:
+                assert_rows(source, X, cuts)
+
+
+@pytest.mark.parametrize("storage", [{}, {"chunks": (4096, COLUMNS)}])
+def test_half_precision_takes_no_more_memory_than_float32(tmp_path, storage):
+    rows, plans = np.zeros((400_000, COLUMNS), np.float16), []
+    for dtype in ("<f4", "<f2"):
+        with open_source(write_dense(tmp_path / f"{dtype[1:]}.h5", rows.astype(dtype), **storage)) as file:
+            plans.append([make_plan(file, budget << 20, 0) for budget in (15, 17, 23)])
+    for wide, half in zip(*plans, strict=True):
+        assert half.resident == wide.resident and half.memory_bytes <= wide.memory_bytes
+        np.testing.assert_array_equal(half.bounds, wide.bounds)
+    assert [plan.resident for plan in plans[0]] == [False, False, True]
 
 
 @pytest.mark.parametrize("name", ["Blosc", "Zstd"])

@@ -287,7 +287,10 @@ class Chunks:
             self._left_out[number] = info.filter_mask
 
     def fill(self, start: int, stop: int, target: np.ndarray, pread: Pread) -> None:
-        """Read these entries into target (stop - start,) or (stop - start, d), of the stored dtype."""
+        """Read these entries into target (stop - start,) or (stop - start, d).
+
+        It has the stored dtype if chunks are `straight`; else it may have another, to which values are converted.
+        """
         out = target.reshape(stop - start, self.shape[1])
         rows, columns = self.chunk
         for line in range(start // rows, -(-stop // rows)):

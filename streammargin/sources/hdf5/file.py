@@ -276,6 +276,7 @@ def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:
 
 
 _PIECE = 1 << 18  # entries of indptr read at a time while planning
+_ROW_BYTES = 16  # of indptr and its differences
 
 
 class CSRHDF5Source(HDF5Source):
@@ -313,8 +314,10 @@ class CSRHDF5Source(HDF5Source):
         self.dtype: np.dtype = value_dtype(stored_dtype(group["data"], f"{path}: {x}/data"), f"{path}: {x}/data")
         self._indptr = RowReader(group["indptr"], np.dtype(np.int64), path)
         self._data = RowReader(group["data"], self.dtype, path, place=self._place)
-        narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)
-        self._indices = RowReader(group["indices"], narrow, path, place=self._place)
+        stored = group["indices"].dtype
+        narrow = np.dtype(np.uint32) if stored == np.uint32 else np.dtype(np.int32)
+        self._wide: int = stored.itemsize if stored.itemsize > 4 else 0  # bytes of an index that is checked as stored
+        self._indices = RowReader(group["indices"], stored if self._wide else narrow, path, place=self._place)
         self._check_ends()
 
     def _place(self, entry: int) -> str:
@@ -325,7 +328,7 @@ class CSRHDF5Source(HDF5Source):
     def _stored_pointers(self, start: int, stop: int) -> np.ndarray:
         """indptr[start : stop + 1] as stored, unchecked, int64."""
         out = np.empty(stop - start + 1, np.int64)
-        self._indptr.read(start, stop + 1, out, np.empty(len(out) * self._indptr.extra, np.uint8))
+        self._indptr.read(start, stop + 1, out)
         return out
 
     def _pointers(self, start: int, stop: int) -> np.ndarray:
@@ -358,10 +361,7 @@ class CSRHDF5Source(HDF5Source):
             )
 
     def _nnz_bytes(self) -> int:
-        return self.dtype.itemsize + 4 + self._data.extra + self._indices.extra
-
-    def _row_bytes(self) -> int:
-        return 16 + self._indptr.extra  # indptr and its differences
+        return self.dtype.itemsize + 4 + self._wide
 
     def held_bytes(self) -> int:
         return self._data.held_bytes + self._indices.held_bytes + self._indptr.held_bytes
@@ -375,7 +375,7 @@ class CSRHDF5Source(HDF5Source):
         while bounds[-1] < self.rows:
             start = bounds[-1]
             part = self._pointers(start, min(self.rows, start + _PIECE))
-            found = bounds_by_nnz(part - part[0], self._nnz_bytes(), self._row_bytes(), left) + start
+            found = bounds_by_nnz(part - part[0], self._nnz_bytes(), _ROW_BYTES, left) + start
             # the last block of a piece may continue in the next piece
             whole = found[1:] if found[-1] == self.rows or len(found) == 2 else found[1:-1]
             bounds.extend(int(b) for b in whole)
@@ -387,29 +387,32 @@ class CSRHDF5Source(HDF5Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         rows = int(np.diff(bounds).max())
-        return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * self._row_bytes()
+        return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * _ROW_BYTES
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         nnz = self._largest(bounds)
-        scratch = np.empty(nnz * max(self._data.extra, self._indices.extra), np.uint8)
+        scratch = np.empty(nnz * self._wide, np.uint8) if self._wide else None
         return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), scratch=scratch)
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         indptr = self._pointers(start, stop)
         low, high = int(indptr[0]), int(indptr[-1])
-        data, scratch = buffer.data, buffer.scratch
-        assert buffer.indices is not None
-        if high - low > len(data):
-            raise DataError(f"{self.path}: {self.x}/indptr changed while it was being read; do not write to the file")
-        self._data.read(low, high, data, scratch)
-        self._indices.read(low, high, buffer.indices.view(self._indices.dtype), scratch)
-        indptr -= low
         size = high - low
-        if self._indices.stored.itemsize > 4:
-            assert scratch is not None
-            wide = scratch[: size * self._indices.item].view(self._indices.stored)  # as stored
+        assert buffer.indices is not None
+        if size > len(buffer.data):
+            raise DataError(f"{self.path}: {self.x}/indptr changed while it was being read; do not write to the file")
+        data, indices = buffer.data[:size], buffer.indices[:size]
+        self._data.read(low, high, data)
+        indptr -= low
+        if self._wide:
+            assert buffer.scratch is not None
+            wide = buffer.scratch[: size * self._wide].view(self._indices.stored)
+            self._indices.read(low, high, wide)
             check_wide(wide, indptr, start, self.features, self.path)
-        return CSRBlock(data[:size], buffer.indices[:size], indptr, self.features, 0.0)
+            np.copyto(indices, wide, casting="unsafe")
+        else:
+            self._indices.read(low, high, indices.view(self._indices.dtype))
+        return CSRBlock(data, indices, indptr, self.features, 0.0)
 
     def layout(self) -> dict[str, Any]:
         found = storage_layout(self._data.dataset, self._data.direct and self._indices.direct)
@@ -503,15 +506,16 @@ class DenseHDF5Source(HDF5Source):
         self.dtype: np.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")
         self._reader = RowReader(dataset, self.dtype, path)
 
+    @property
     def _row_bytes(self) -> int:
-        return self.features * self.dtype.itemsize + self._reader.extra
+        return self.features * self.dtype.itemsize
 
     def held_bytes(self) -> int:
         return self._reader.held_bytes
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         # with blocks of single rows each would decompress its chunk again
-        rows = max(max_bytes // self._row_bytes(), min(self._reader.least_entries, self.rows))
+        rows = max(max_bytes // self._row_bytes, min(self._reader.least_entries, self.rows))
         chunk = self._reader.chunk_rows
         if rows > chunk:
             rows -= rows % chunk
@@ -519,15 +523,14 @@ class DenseHDF5Source(HDF5Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         rows = int(np.diff(bounds).max())
-        return rows * self._row_bytes()
+        return rows * self._row_bytes
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         rows = int(np.diff(bounds).max())
-        scratch = np.empty(rows * self._reader.extra, np.uint8)
-        return Buffer(np.empty((rows, self.features), self.dtype), scratch=scratch)
+        return Buffer(np.empty((rows, self.features), self.dtype))
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
-        self._reader.read(start, stop, buffer.data, buffer.scratch)
+        self._reader.read(start, stop, buffer.data)
         return DenseBlock(buffer.data[: stop - start], 0.0)
 
     def layout(self) -> dict[str, Any]:

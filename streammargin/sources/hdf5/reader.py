@@ -1,7 +1,8 @@
 """Consecutive entries of one HDF5 dataset, read at the speed of the disk.
 
 Contiguous and chunked datasets are read by preadv, into the buffer or to be decompressed (chunks.py). HDF5 itself reads
-only contiguous datasets that need a conversion. It never decompresses a chunk of a file.
+only contiguous datasets that need a conversion. It never decompresses a chunk of a file. Values of another type, such
+as float16, are converted piece by piece, so they need no more memory than those of the buffer's type.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from streammargin.stored import check_written
 
 Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 _DECLARED = 1 << 30  # bytes that a file may declare without storing any
+PIECE = 1 << 18  # bytes as stored that are converted at a time, while they are in the processor's cache
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
@@ -70,11 +72,6 @@ class RowReader:
         self._locate(raw, keep)
 
     @property
-    def extra(self) -> int:
-        """Bytes of scratch space for an entry: as stored, before a conversion."""
-        return self.item if self.stored != self.dtype else 0
-
-    @property
     def direct(self) -> bool:
         """Whether bytes are read into the buffer without HDF5 and without a copy."""
         return self.stored.isnative and (self._offset is not None or self._straight)
@@ -95,8 +92,14 @@ class RowReader:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes in memory besides the buffer, independent of the number of entries read."""
-        return 0 if self._chunks is None else self._chunks.held_bytes
+        """Bytes in memory besides the buffer, independent of the number of entries read; a PIECE is not counted."""
+        long = max(0, self.item - PIECE) if self._pieced else 0
+        return long + (0 if self._chunks is None else self._chunks.held_bytes)
+
+    @property
+    def _pieced(self) -> bool:
+        """Whether values are converted piece by piece; those of decompressed chunks are as they are copied."""
+        return self.stored != self.dtype and (self._chunks is None or self._straight)
 
     @property
     def least_entries(self) -> int:
@@ -122,24 +125,24 @@ class RowReader:
         if self._offset is not None or self._chunks is not None:
             self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)
 
-    def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
-        """Fill out[:stop - start]; scratch (uint8) is needed if the stored type differs.
+    def read(self, start: int, stop: int, out: np.ndarray) -> None:
+        """Fill out[:stop - start].
 
         Raises DataError for a truncated or damaged file, ReadWriteError when the disk fails.
         """
-        if stop <= start:
+        if not self._pieced:
+            self._fill(start, stop, out[: stop - start])
             return
-        target = out[: stop - start]
-        if self.stored != self.dtype:
-            size = (stop - start) * self.item
-            assert scratch is not None
-            raw = scratch[:size].view(self.stored).reshape(target.shape)
-            self._fill(start, stop, raw)
-            np.copyto(target, raw, casting="unsafe")
-        else:
-            self._fill(start, stop, target)
+        count = max(1, PIECE // self.item)
+        piece = np.empty((min(count, stop - start), *out.shape[1:]), self.stored)
+        for low in range(start, stop, count):
+            high = min(low + count, stop)
+            self._fill(low, high, piece[: high - low])
+            np.copyto(out[low - start : high - start], piece[: high - low], casting="unsafe")
 
     def _fill(self, start: int, stop: int, target: np.ndarray) -> None:
+        if stop <= start:
+            return
         try:
             if self._chunks is not None:
                 if not self._chunks.faithful:

@@ -14,7 +14,7 @@ from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.matching import Matcher
 from streammargin.rows.blocks import Block, CSRBlock
-from streammargin.sources.arrays import value_dtype
+from streammargin.sources.arrays import stored_as
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.hdf5.columns import names_bytes, names_column, read_names
@@ -112,7 +112,7 @@ def of_hdf5(path: str, how: How) -> Ordered:
         weights = "sample_weight" if has_link(file, "sample_weight") else None
         found = beside(found, path, replace(how, y=labels, weight=weights), home=file)
         names = None if column is None else read_names(column, width)
-        return Ordered(found, True, width, value_dtype(stored, f"{path}: X"), names)
+        return Ordered(found, True, width, stored_as(stored, f"{path}: X"), names)
     source = how.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, how.memory)
     found = batches(source, how.memory, source.names_bytes())

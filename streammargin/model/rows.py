@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
+from streammargin.sources.arrays import value_dtype
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.batch import Ordered
 from streammargin.sources.views import View
@@ -36,14 +37,14 @@ class ModelRows(NamedTuple):
 
 def rows_of(found: Ordered) -> Iterator[ModelRows]:
     """Rows that are read once, in the type that those of a training have."""
-    first = 0
+    first, dtype = 0, value_dtype(np.dtype(found.dtype))
     for batch in found.read():
         if batch.X is not None:
-            block: Block = DenseBlock(np.ascontiguousarray(batch.X, found.dtype), 0.0)
+            block: Block = DenseBlock(np.ascontiguousarray(batch.X, dtype), 0.0)
         else:
             assert batch.data is not None and batch.indices is not None and batch.indptr is not None
             indptr, width = np.ascontiguousarray(batch.indptr, np.int64), found.features or 0
-            block = CSRBlock(batch.data.astype(found.dtype), batch.indices.astype(np.uint32), indptr, width, 0.0)
+            block = CSRBlock(batch.data.astype(dtype), batch.indices.astype(np.uint32), indptr, width, 0.0)
         yield ModelRows(first, block, batch.labels, batch.ids, batch.tasks)
         first += batch.rows
 

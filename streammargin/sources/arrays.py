@@ -27,6 +27,11 @@ def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
     return np.dtype(np.float32 if exact else np.float64)
 
 
+def stored_as(given: np.dtype, name: str = "X") -> np.dtype:
+    """The dtype in which a file keeps rows of this type: float16 as it is, others as `value_dtype` says."""
+    return np.dtype(np.float16) if given.newbyteorder("=") == np.float16 else value_dtype(given, name)
+
+
 def check_filled(name: str, rows: int, features: int) -> None:
     """DataError if there are no rows, or no columns."""
     if rows == 0 or features == 0:
@@ -237,6 +242,7 @@ class ArraySource(Source):
         self.features: int = int(X.shape[1])
         check_filled(name, self.rows, self.features)
         self.dtype: np.dtype = value_dtype(X.dtype, name)
+        self.stored: np.dtype = stored_as(X.dtype, name)
         self._block: Block = (
             self._sparse(X) if self.sparse else DenseBlock(writable_view(np.ascontiguousarray(X, self.dtype)), 0.0)
         )

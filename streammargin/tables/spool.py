@@ -24,6 +24,7 @@ from streammargin.arrow import pa, release
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, make_folder, temporary_folder, writes
 from streammargin.sizes import format_size
+from streammargin.sources.arrays import value_dtype
 from streammargin.sources.batch import Batch, Narrowing, Ordered
 from streammargin.sources.hdf5.file import SCHEMA, open_file
 from streammargin.sources.hdf5.from_batches import write_batches, write_rows
@@ -396,7 +397,7 @@ class OfMatrix(Spoolable):
         with contextlib.ExitStack() as stack:
             found = open_matrix(self.paths, replace(self.how, near=path, opened=stack))
             if found.features is not None:
-                self.check(1, found.features, 0 if found.sparse else found.features * np.dtype(found.dtype).itemsize)
+                self.check(1, found.features, 0 if found.sparse else found.features * value_dtype(found.dtype).itemsize)
             rows = _labelled(found, self.name) if self.labelled else found.batches
             found = replace(found, batches=rows, name=self.name, key=self.key)
             return write_rows(found, path, force, lambda: {KEY: found.before})

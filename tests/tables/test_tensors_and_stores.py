@@ -5,6 +5,7 @@ import contextlib
 import json
 import warnings
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -72,6 +73,44 @@ def test_what_safetensors_wrote_is_read(tmp_path, kind):
     numpy.save_file({"emb": X.astype(kind)}, path)
     np.save(tmp_path / "y.npy", Y)
     same(path, X.astype(kind), Y, y=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "safetensors", "zarr"])
+def test_half_precision_stays_so_in_the_spool(tmp_path, ending):
+    """The weights are those of the same values in float32, and a spool takes two bytes a value."""
+    rows, path = X.astype(np.float16), str(tmp_path / f"rows.{ending}")
+    if ending == "npy":
+        np.save(path, rows)
+    elif ending == "npz":
+        np.savez(path, X=rows)
+    elif ending == "safetensors":
+        pytest.importorskip("safetensors.numpy").save_file({"X": rows}, path)
+    else:
+        zarr = pytest.importorskip("zarr")
+        zarr.open_group(path, mode="w").create_array("X", data=rows)
+    np.save(tmp_path / "y.npy", Y)
+    labels, wide = str(tmp_path / "y.npy"), rows.astype(np.float32)
+    for scale in ("none", "std"):
+        ours = sm.train(path, y=labels, spool=str(tmp_path), scale=scale, **WAYS).model
+        np.testing.assert_array_equal(ours.coef_, sm.train((wide, Y), scale=scale, **WAYS).model.coef_)
+    with h5py.File(f"{path}.rows.h5") as file:
+        assert file["X"].dtype == np.float16
+        np.testing.assert_array_equal(file["X"][:], rows)
+    np.testing.assert_array_equal(ours.decision_function(path), ours.decision_function(wide))
+
+
+def test_batches_of_half_precision_are_written_so(tmp_path):
+    half, path = X.astype(np.float16), str(tmp_path / "rows.h5")
+    assert sm.write_hdf5(((half[low : low + 60], Y[low : low + 60]) for low in range(0, 200, 60)), path) == 200
+    with h5py.File(path) as file:
+        assert file["X"].dtype == np.float16
+        np.testing.assert_array_equal(file["X"][:], half)
+    same(path, half.astype(np.float32), Y)
+    sm.write_hdf5([(half, Y)], path, dtype="float32", force=True)
+    with h5py.File(path) as file:
+        assert file["X"].dtype == np.float32
+    with pytest.raises(DataError, match='float32 but the first one float16; use dtype="float32"'):
+        sm.write_hdf5([(half, Y), (X, Y)], path, force=True)
 
 
 def test_bfloat16_is_read_and_computed_in_float32(tmp_path, capsys):

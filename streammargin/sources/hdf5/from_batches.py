@@ -28,7 +28,7 @@ def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None 
         pandas or polars frame, or a SciPy matrix; y (m,) class labels or numbers, or (m, outputs) numbers, or None for
         unlabelled rows; sample_weight (m,) >= 0. One batch is in memory at a time.
     path : the new file; an existing one is an error unless `force` is True
-    dtype : of the stored values, "float32" or "float64"; by default that of the first batch
+    dtype : of the stored values, "float32" or "float64"; by default that of the first batch, float16 too
 
     Sparse batches are stored as CSR, with sorted column indices. Column names of frames are stored too. If anything
     fails, no file is left.
@@ -57,7 +57,7 @@ def write_batches(batches: Any, path: str, dtype: str | None, force: bool, attri
         if first is None:
             raise DataError(f"there are no rows to write to {path}; give batches with rows")
         rows = (_checked(source, first, dtype) for source in itertools.chain([first], pulled))
-        found = Ordered(rows, first.sparse, first.features, np.dtype(dtype or first.dtype), first.feature_names(),
+        found = Ordered(rows, first.sparse, first.features, np.dtype(dtype or first.stored), first.feature_names(),
                         LabelColumn(None, outputs=first.outputs()), name=path)  # fmt: skip
         return write_rows(found, path, force, lambda: attributes).rows
     except _OfTheIterable as error:
@@ -126,8 +126,8 @@ def _checked(source: ArraySource, first: ArraySource, dtype: str | None) -> Batc
         raise DataError(
             f"the labels of {name} have {told[0]}, but those of the first one {told[1]}; make them the same"
         )
-    if dtype is None and source.dtype.itemsize > first.dtype.itemsize:
-        raise DataError(f"{name} holds {source.dtype} but the first one {first.dtype}; use `dtype=float64`")
+    if dtype is None and source.stored.itemsize > first.stored.itemsize:
+        raise DataError(f"{name} holds {source.stored} but the first one {first.stored}; use `dtype={source.stored}`")
     return _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.arrays import check_filled, value_dtype
+from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.labels import as_values, lie_inside
 from streammargin.sources.names import listed
@@ -92,7 +92,7 @@ class Member(NamedTuple):
             raise DataError(
                 f"{self.where} has the shape {self.shape}; rows must be a 2-dimensional array, one row each"
             )
-        kept = value_dtype(self.dtype, f"{self.path}: X")
+        kept = stored_as(self.dtype, f"{self.path}: X")
         check_filled(self.where, *self.shape)
         found = beside(self._batches(kept), self.path, how, inside)
         return Ordered(found, False, self.shape[1], kept, count=self.length)
@@ -180,7 +180,7 @@ def read_npz(path: str, how: How) -> Ordered:
     shape = check_shape(archive["shape"].small(), path)
     parts = {name: archive[name] for name in ("data", "indices", "indptr")}
     found = in_rows(parts, kind == "csr", shape, path, how)
-    return Ordered(beside(found, path, how), True, shape[1], value_dtype(parts["data"].dtype, f"{path}: X"))
+    return Ordered(beside(found, path, how), True, shape[1], stored_as(parts["data"].dtype, f"{path}: X"))
 
 
 def _npz(path: str, opened: contextlib.ExitStack) -> Archive:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError, UsageError
-from streammargin.sources.arrays import check_filled, value_dtype
+from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.kinds import is_zarr
 from streammargin.sources.labels import LabelCursor, lie_inside
@@ -95,7 +95,7 @@ class Store:
         where = f"{self.path}: {name}"
         if len(array.shape) != 2:
             raise DataError(f"{where} has the shape {array.shape}; rows must be a 2-dimensional array, one row each")
-        stored, (rows, width) = value_dtype(array.dtype, where), array.shape
+        stored, (rows, width) = stored_as(array.dtype, where), array.shape
         check_filled(self.path, rows, width)
         array, chunk = self.checked(array, name), int(array.chunks[0])
         across = chunk * width * array.dtype.itemsize  # bytes of the chunks beside each other
@@ -126,7 +126,7 @@ class Store:
         if lost > 0 and counted:
             raise DataError(f"{where} lacks the files of {lost} chunks of its values; copy or write the store again")
         found = in_rows(parts, kind == "csr_matrix", shape, self.path, self._how)
-        return self._matrix(found, True, shape, value_dtype(parts["data"].array.dtype, where), name)
+        return self._matrix(found, True, shape, stored_as(parts["data"].array.dtype, where), name)
 
     def _matrix(self, found: Iterator[Batch], sparse: bool, shape: tuple[int, int], stored: Any, name: str) -> Ordered:
         """These rows with names, and with labels and weights: of the store, if it has them, else of other files."""

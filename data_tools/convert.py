@@ -107,11 +107,12 @@ def convert(
 ) -> tuple[int, int, int]:
     """Write `input` as an HDF5 file that can be streamed; returns (rows, columns, stored values).
 
-    y: of a table the label, a name or a number; of others a dataset or a file. label: whether a table has one. like: a
-    model file; the output has its columns. columns, drop, categorical, text, decimal, dates, missing, sample_weight: of
-    a table, as for `train`. unknown: with `like`, as for `predict`.
-    Logs the label column of text, and warnings about the other columns.
-    Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
+    `y` is the label: a name or a number in a table, else a dataset or a file. `label`: whether a table has one. `like`:
+    a model file, whose columns the output has. `columns`, `drop`, `categorical`, `text`, `decimal`, `dates`, `missing`
+    and `sample_weight` are for a table, as for `train`. `unknown`: with `like`, as for `predict`.
+
+    Logs the label column of text, and warnings about the other columns. Raises the errors of streammargin.errors:
+    DataError names the line or row. On any error no output is left.
     """
     if features is not None and not 0 < features < 2**31:
         raise UsageError(f"`features` must lie between 1 and {2**31 - 1}, not {features}")

@@ -3,8 +3,9 @@
     python -m examples.cells [--cells 5000 --genes 2000 --types 10] [--top 300] [-C 0.1] [--path 0.002,0.005]
 
 The counts are generated, in chunks: a cell has some 1,500, of which the twenty markers of its type have 2%. Batches
-differ in their rates, and 3% of the labels are wrong. Then come commands of the program, each in a process of its own:
-train on all genes, refit on those with the largest weights of each type, evaluate by type on new cells, and predict.
+differ in their rates, and 3% of the labels are wrong. Then come commands of the program, each in a process of its own.
+They train on all genes, and again on those with the largest weights of each type. They evaluate by type on new cells,
+and predict.
 Beside them l21 takes whole genes, along a path: each C begins at the weights of the one before.
 Errors are of the labels as they are, and of the true types. It needs the extra anndata.
 """

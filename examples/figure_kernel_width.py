@@ -2,8 +2,8 @@
 
     python -m examples.figure_kernel_width DATA_DIR [--out FIGURE.png] [--passes 1000]
 
-As `figure_kernel_digits`, on 2,000 rows of each pair of digits. sigma^2 is half the median of their squared distances,
-so that the kernel of two rows is 1/e in the median; with the paper's 3.4 it is below .02 for any two rows.
+As `figure_kernel_digits`, on 2,000 rows of each pair of digits. Half the median of their squared distances is sigma^2,
+so that the kernel of two rows is 1/e in the median. With the paper's 3.4 it is below .02 for any two rows.
 """
 
 import logging

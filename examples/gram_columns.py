@@ -1,6 +1,6 @@
 """The dual acceleration paper's methods with one Gram column an iteration, several classes, in NumPy.
 
-A pair (row i, wrong class j) stands for z = phi(x_i) (e_c - e_j)^T / sqrt(2), with c the class of the row (section
+A pair (row i, wrong class j) stands for z = phi(x_i) (e_c - e_j)^T / sqrt(2). Here c is the class of the row (section
 5.2). None is written. An expansion is known by its scores of all rows for each class. Products in the space of the
 kernel follow from these. K(x, x) <= 1. Columns come from the caller.
 """

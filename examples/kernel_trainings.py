@@ -4,8 +4,8 @@ The rows are dense or sparse, of float32 or float64. The kernels of every method
 those of readers and models, with all losses of the registry. Small trainings find what is called with other types. They
 have tolerances and shapes of rows, one output and several, in memory and out of core. Then come scalings, weights,
 held-out rows, early stopping, starts, paths over C, streams and predictions. A training that is refused is left out.
-The script prints how many functions were compiled, and how many kernels were loaded. examples/ship_kernels.py puts what
-they used into a wheel. examples/kernel_check.py says what is lacking.
+The script prints how many functions were compiled, and how many kernels were loaded. `ship_kernels.py` puts what they
+used into a wheel. `kernel_check.py` says what is lacking.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ The embeddings are generated: a mean of each class and noise, rows of length 1, 
 all values of C in the same reads. It keeps the one with the fewest held-out errors, and writes a report. Another one
 exports the model. Needs the extra tables.
 
-With --beside, scikit-learn has the same rows in memory, and CPU seconds of one thread are told. lbfgs takes the same
-values of C, and SGDClassifier its usual sweep.
+With --beside, scikit-learn has the same rows in memory, and CPU seconds of one thread are told. Its lbfgs takes the
+same values of C, and SGDClassifier its usual sweep.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m examples.tangent_kernel
 
 The network is f_c(x) = sum_j b_cj relu(v_j.x) at its random start. Its gradient has two parts: by b, relu(Vx), and by
-V, b_cj [v_j.x > 0] x. So K(x, z) = relu(Vx).relu(Vz) + x.z sum_j b_j^2 [v_j.x > 0][v_j.z > 0]. b_j^2 is the mean over
-the outputs. As numbers of the network decide it, each is drawn by the seed.
+V, b_cj [v_j.x > 0] x. So K(x, z) = relu(Vx).relu(Vz) + x.z sum_j b_j^2 [v_j.x > 0][v_j.z > 0]. Over the outputs b_j^2
+is the mean. As numbers of the network decide it, each is drawn by the seed.
 """
 
 from __future__ import annotations

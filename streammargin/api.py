@@ -90,8 +90,9 @@ def train(
         In a table, `y` names the column of labels. A table is a frame, an Arrow table, or the path of CSV, Parquet,
         Feather or a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`,
         batches are first written to that folder, so that they can be read again.
+
     {options}
-    table : options about the columns of a table as one mapping, such as {"missing": "mean", "drop": "id"}
+    table : options about columns as one mapping, such as {"missing": "mean", "drop": "id"}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict
     should_stop : a function called between blocks; a result other than None ends the run with the current model
@@ -152,20 +153,25 @@ def complete(
     data : path, list of paths, frame, Arrow table, SciPy sparse matrix, or arrays (rows, columns, values)
         Ratings, each of one row and one column. Files are CSV, Parquet, Feather, Matrix Market, or .npz of SciPy. Rows
         and columns are named by whole numbers or text.
-    columns, y : names of the two columns with rows and columns of the matrix, and of the column with ratings
+
+    columns, y : names of the two columns with rows and columns of the matrix, and of the column with ratings.
         Default: the first three columns of a table.
-    loss : absolute_error, squared_error, or hinge with the parameter levels
-        hinge:levels=1,2,3,4,at=0,3,6,9 is a sum over the levels: a rating above level 3 should have X above 6.
+
+    loss : absolute_error, squared_error, or hinge with the parameter levels.
+        `hinge:levels=1,2,3,4,at=0,3,6,9` is a sum over the levels: a rating above level 3 should have X above 6.
     C : weight of the errors; path:K needs `valid`, and keeps the value with the smallest held-out error
+
     solver : auto, factors (low rank), splitting (any rank, in memory), or completion (one, then the other)
+
     valid : held-out ratings, like data, for the root mean squared error
+
     tol, passes, max_seconds, memory, threads, checkpoint, checkpoint_seconds, verbose, listeners, should_stop
         As for `train`. A pass is a read of all ratings.
 
     Raises
     ------
     UsageError, DataError, InputMissingError, ReadWriteError
-        DataError for a rating that is there twice or is not a number, and for a row or column without ratings.
+        DataError for a rating that is there twice or is no number, and for a row or column without ratings.
 
     Sources: Pdprox paper, section 5.3; Burer and Monteiro 2003; Lions and Mercier 1979.
     """

@@ -22,8 +22,8 @@ class Certificate:
 
     A figure is None if it is not defined: margins need C = inf, the gap a dual. All are None if a signal ended the run
     or the rows were a stream, except margin_upper for a hard margin. For several classes, primal and dual are sums,
-    gaps are the largest of any class, and margins the smallest. per_class has the figures of each class, or one entry
-    for a joint margin. A midway bias counts for mistakes, but not for margins.
+    gaps are the largest of any class, and margins the smallest. The figures of each class are in per_class, which has
+    one entry for a joint margin. A midway bias counts for mistakes, but not for margins.
     """
 
     primal: float | None = None
@@ -58,9 +58,13 @@ class Certificate:
 class CrossValidation:
     """Errors of folds: of each value of C the trainings without one fold, judged on the rows of that fold.
 
-    Cs (m,): the values of C. errors (folds, m): the share of wrong rows, or the mean loss of numbers; each row counts
-    once. mean, se (m,): over the folds, and its standard error, the standard deviation over the root of their number.
-    gaps (m,): the worst certified gap of the trainings with a C, that of all rows included. best: an index into Cs.
+    Cs : (m,), the values of C
+    errors : (folds, m), the share of wrong rows, or the mean loss of numbers; each row counts once
+
+    mean, se : (m,), over the folds, and its standard error, the standard deviation over the root of their number
+
+    gaps : (m,), the worst certified gap of the trainings with a C, that of all rows included
+    best : an index into Cs
     """
 
     Cs: np.ndarray
@@ -87,10 +91,13 @@ class TrainResult:
 
     resumable : whether the run was stopped early and its state saved; the same call then resumes it
     better : whether `auto` would have chosen another solver than the named one
+
     limit : what ended another one of several values of C, "" if nothing did
     ranges : the warning about columns of very different ranges, or None
+
     hidden : for the reason small_margin, whether rounding hides a smaller margin
     cramped : bytes of memory with which far fewer passes would be enough, or 0
+
     cross_validation : CrossValidation, with `cv`; else None
     trials : with folds, the points of all trainings: each C without each fold, and last with all rows
     """

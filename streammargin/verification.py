@@ -3,7 +3,7 @@
 Readers who doubt the engine need this file, those that it imports, maps and users' kernels. A model is a JSON header
 and arrays: coef (K, d), intercept (K,), classes, caps and others. The penalised weights of the scaled columns are w =
 coef / factor. The weight of the constant column of value v is (intercept - shift + coef . center) / v. The objective is
-R(w) + sum_i cap_i phi(u_i). u is y (x.w + b) for classes, and x.w + b - y in a regression. If all classes have one W,
+R(w) + sum_i cap_i phi(u_i). For classes u is y (x.w + b), in a regression x.w + b - y. If all classes have one W,
 phi is a function of all scores of a row. At C = inf the objective is the margin min_i u_i / ||w||_p, or R(w) and the
 largest violation. If y is (n, K), each row of coef has a column of y, a shift and an objective of its own; if rows are
 of tasks, the rows of its task, and a row of caps.

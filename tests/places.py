@@ -1,9 +1,9 @@
 """Every command that writes, in places that fail: python tests/places.py [STEPS] [PLACE ...].
 
-Places: a disk that becomes full after any number of bytes, files that may not grow, a folder that is read-only, a
-process whose memory is limited, and a folder in which the same command runs twice at once. A command may succeed, or
-end with a documented exit code and one sentence; it leaves each file as it was, or new and whole. Disks and folders
-need the right to mount.
+Places are a disk that becomes full after any number of bytes, files that may not grow, and a folder that is read-only.
+Others are a process whose memory is limited, and a folder in which the same command runs twice at once. A command may
+succeed, or end with a documented exit code and one sentence. It leaves each file as it was, or new and whole. Disks and
+folders need the right to mount.
 """
 
 from __future__ import annotations

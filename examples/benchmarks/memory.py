@@ -2,11 +2,11 @@
 
     python -m examples.benchmarks.memory [--dir DIR] [--sizes 1G,4G] [--memory 256M] [--solver auto] [--passes 2]
 
-Dense rows, CSR rows and ten classes are measured. It prints the peak of `streammargin train` on files of each size,
-minus that of the same command on 100 rows of the same width (kernels cached). The difference must not exceed the
-budget. The last part limits what the process may allocate (prlimit --data). The smallest limit that suffices for 100
-rows, plus the budget, must suffice for the largest file. Rows that a solver caches count towards the budget; with more
---passes it caches more of them.
+Dense rows, CSR rows and ten classes are measured. It prints the peak of `streammargin train` on files of each size. The
+peak of the same command on 100 rows of the same width is subtracted (kernels cached). The difference must not exceed
+the budget. The last part limits what the process may allocate (prlimit --data). The smallest limit that suffices for
+100 rows, plus the budget, must suffice for the largest file. Rows that a solver caches count towards the budget; with
+more --passes it caches more of them.
 """
 
 import argparse

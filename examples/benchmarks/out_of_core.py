@@ -4,7 +4,7 @@
 
 Each row is one training with the tightest gap as --tol. The row also shows the reads and CPU seconds, of all threads,
 at which each looser gap was certified. Reads are the bytes that the process read, without labels and pointers, divided
-by the bytes of the rows. cold: the file was dropped from the page cache first. A --memory in percent is this share of
+by the bytes of the rows. `cold`: the file was dropped from the page cache first. A --memory in percent is this share of
 the rows' bytes, for buffers and cached rows. The least budget that `train` accepts (weights, duals, labels) is added.
 For comparison: one raw read of the file in the same state, and X @ w over rows in memory. --quick uses one file of 400
 MB. A run that was stopped continues with the missing rows. Peers out of core: `held_out`.

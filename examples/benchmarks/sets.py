@@ -37,11 +37,12 @@ EXAMPLES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Set(NamedTuple):
     """make(data, whole, rows) writes the file `whole` (or `whole` and test file) from the folder `data`.
 
-    source : name of the folder to read, "" for a generated set.
-    classes : labels to keep; of two, the last is the positive one.
-    positive : this label against the rest.
-    scale : none, maxabs or std, of the training rows.
-    test : whether `make` writes a test file itself, next to `whole` with the ending .t.h5. Generated sets have none.
+    `source`    name of the folder to read, "" for a generated set.
+    `classes`   labels to keep. The last of two is the positive one.
+    `positive`  this label against the rest.
+    `scale`     none, maxabs or std, of the training rows.
+    `test`      whether `make` writes a test file itself, next to `whole` with the ending .t.h5. Generated sets have
+                none.
     """
 
     title: str

@@ -1,6 +1,6 @@
 """Functions of a loss over a chunk of rows that kernels call by their address.
 
-A kernel of rows is compiled once for all losses, and a loss once for all kinds of rows: their number is a sum and no
+A kernel of rows is compiled once for all losses, and a loss once for all kinds of rows. So their number is a sum and no
 product. The price is a call for each chunk. Loops over single rows keep their loss inlined instead (sdca.py).
 """
 

@@ -1,8 +1,8 @@
 """Dual coordinate ascent for a loss of all lines of weights together: a step for all duals of a row at once.
 
-    z <- x_i . W_g for all lines g
-    alpha_i <- argmax over feasible a of share(a) - a.u(z) - ||x_i||^2 / 2 ||a - alpha_i||^2     (`coupled_step`)
-    W_g <- W_g + sign_g (change of alpha_ig) x_i
+    z <- x_i . W_g for all lines g;
+    alpha_i <- argmax over feasible a of share(a) - a.u(z) - ||x_i||^2 / 2 ||a - alpha_i||^2     (`coupled_step`);
+    W_g <- W_g + sign_g (change of alpha_ig) x_i.
 
 Under the ridge W_g = sum_i sign_g alpha_ig x_i, so the step maximises the dual over the duals of the row.
 

@@ -89,7 +89,7 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
     """A step for every group of rows of the block, including the ends of outer iterations (section 6.3).
 
     `order`    permutation of the groups of `group` consecutive rows.
-    schedule of the penalty and the steps;
+    `schedule` of the penalty and the steps.
     `average`  whether an outer iteration ends with the mean of its iterates. Else it ends with that of the least
                objective, estimated on the rows of the following step.
     `v`        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one.

@@ -145,9 +145,8 @@ class Curvature(NamedTuple):
     """Second derivatives that `look` adds to: upper triangles of A^T diag(slope_i) A.
 
     `lines`     (K, m, m): of the m working columns of each line, with slopes of its own.
-    `crossed`   (groups, L (d+1), L (d+1)): of a coupled loss of L lines, the sum of (c_i x x_i) (c_i x x_i)^T. Between
-                the two x is the Kronecker product. It is subtracted from the lines' matrices. (0, 0, 0) for other
-                losses.
+    `crossed`   (groups, L (d+1), L (d+1)), for a coupled loss of L lines. It is sum_i (c_i x x_i) (c_i x x_i)^T,
+                x: Kronecker product, and is subtracted from the lines' matrices. (0, 0, 0) for other losses.
     `columns`   (K, m): these columns, ascending, the constant last; (1, 0): all, and m = d+1.
     `diagonal`  (K, d+1): out, of all columns; (0, 0): not wanted.
     `places`    (K, d+1): of each column, its place in `columns`, or -1; `look` sets it.

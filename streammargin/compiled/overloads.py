@@ -21,8 +21,8 @@ from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, products, steps, visits
 from streammargin.rows import labels as rows
 
-# forceinline: LLVM vectorises a loop only if its calls are inlined. _nrt off: else each call counts references to
-# the arrays of its object, 30 ns that LLVM does not always remove. Methods take and return numbers: no count is needed
+# `forceinline`: LLVM vectorises a loop only if its calls are inlined. `_nrt` off: a call counts no references to the
+# arrays of its object. They cost 30 ns that LLVM does not always remove. Methods take and return numbers and need none
 ALONG = {"forceinline": True, "_nrt": False}
 REORDERED = {"reassoc", "contract"}
 along = register_jitable(**ALONG)  # for functions called in loops, with blocks or arrays as arguments
@@ -112,7 +112,7 @@ _by_method(base.margin_shift, "lifted", lambda loss, multiplier: 0.0, lambda los
 _by_method(base.part_of, "of_share", lambda loss, p, own: loss.of_share(p, own), lambda loss, p, own: 0.0)
 
 # Sums over the lines of a row may be reordered, and so vectorised. Their loops write to no array: else the compiler
-# asks at run time how far apart the arrays lie, and the order of a sum, so its bits, would depend on addresses
+# asks at run time how far apart the arrays lie. The order of a sum, and so its bits, would depend on addresses
 WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
 WIDE["softened"] = WIDE["coupled_dual"] = WIDE["coupled_step"]
 

@@ -1,10 +1,10 @@
 """Sums over rows in memory for Newton's method without a Hessian: gradients, products of the Hessian, line searches.
 
 The scores of all rows (n, lines) are kept beside the weights (lines, d+1) and beside a direction. So a line search
-reads no row, and a product of the Hessian reads each row once. The loss, called by address (judged.py), is one of a
-single margin, whose group has one line, or one of all lines of the group. The second derivatives by the scores of a row
-are the `bends` of the rows: (n, 1), or (n, 2 lines), straight and then crossed. Kernels take weights as rows read them:
-of sparse rows (d+1, lines).
+reads no row, and a product of the Hessian reads each row once. The loss is called by address (judged.py). It is one of
+a single margin, whose group has one line, or one of all lines of the group. The second derivatives by the scores of a
+row are the `bends` of the rows: (n, 1), or (n, 2 lines), straight and then crossed. Kernels take weights as rows read
+them: of sparse rows (d+1, lines).
 """
 
 from __future__ import annotations
@@ -183,8 +183,10 @@ def add_diagonal(block, bends, stride, diagonal):
 def add_factors(block, bends, stride, of_lines, of_columns):
     """Factors of a Kronecker product near the Hessian, from one row of `stride`.
 
-    With D_i the second derivatives of row i by its scores, of_lines (lines, lines) += sum D_i / sum trace D_i and
-    of_columns (d+1, d+1) += stride sum trace(D_i) x_i x_i^T, both as upper triangles.
+    D_i are the second derivatives of row i by its scores. Both are upper triangles:
+
+        of_lines (lines, lines) += sum D_i / sum trace D_i;
+        of_columns (d+1, d+1) += stride sum trace(D_i) x_i x_i^T.
     """
     lines, count, total = of_lines.shape[0], 0, 0.0
     listed, traces = np.empty(-(-block.rows() // stride), np.int64), np.empty(-(-block.rows() // stride))

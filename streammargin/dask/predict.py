@@ -33,9 +33,9 @@ SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
 def predict(model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error") -> Any:
     """`model.predict` for a collection, lazy: predicted labels, or numbers.
 
-    data: an Array, whose chunks of rows are kept. A DataFrame gives a Series with its index, or a DataFrame if rows
+    `data`: an Array, whose chunks of rows are kept. A DataFrame gives a Series with its index, or a DataFrame if rows
     have several numbers. A path, a list of paths or a pattern that the workers see gives an Array.
-    tasks: the task of each row, if the model has tasks. Beside an Array it is an Array, else the name of a column.
+    `tasks`: the task of each row, if the model has tasks. Beside an Array it is an Array, else the name of a column.
     """
     return _lazily(model, data, LABELS, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 

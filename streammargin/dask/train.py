@@ -51,8 +51,9 @@ def train(
     ----------
     client : distributed.Client
         Its workers open the files themselves, and read a block at a time, within `memory` each.
+
     data : path, list of paths, pattern such as "/shared/part-*.h5", or a collection of dask
-        Files that all workers see under the same path; they are shards of one data set. Each worker reads or computes
+        All workers see the files under the same path; they are shards of one data set. Each worker reads or computes
         adjacent parts of Parquet or of a collection. It writes their rows to its local directory, or to `spool`, a
         folder that all workers share. Some partitions are computed twice: they must have the same rows each
         time. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of Arrays or of

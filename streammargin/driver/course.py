@@ -336,8 +336,8 @@ class Course(Shared):
     def take_tolerance(self, under_way: bool = False) -> None:
         """Mark the groups as done that are by the tolerance asked for, if a resumed training had another one.
 
-        under_way: within a read, which goes on, and so needs an active group. If it is a pass or a certificate, a group
-        that was done takes part from the next one on: the rows before are not visited for it.
+        under_way: within a read, which goes on, and so needs an active group. A group that
+        was done takes part from the next pass or certificate on. In this one it would miss the rows read before.
         """
         p, asked = self.progress, (self.limits.tol, self.problem.absolute is not None)
         if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:

@@ -162,9 +162,9 @@ HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop` or `calib
 # lines of docstrings: attributes that all have after `fit`, and those of folds
 FITTED = """n_iter_ : int, passes over the rows
 n_features_in_ : int, and feature_names_in_ (d,) if X had names
-certificate_ : exact figures, see `streammargin.result.Certificate`"""
+certificate_ : a `streammargin.result.Certificate`"""
 CHOSEN = """C_ : float, the chosen C
-Cs_ : (m,) float64, the values that were tried
+Cs_ : (m,) float64, the values tried
 scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once"""
 
 

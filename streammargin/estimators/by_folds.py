@@ -147,6 +147,7 @@ class MarginClassifierCV(ByFolds, MarginClassifier):
     ----------
     {chosen}
     coefs_paths_ : (folds, m, 1, d) or (folds, m, k, d) float64; intercepts_paths_ : (folds, m, 1) or (folds, m, k)
+
     coef_ : (1, d) or (k, d) float64, of all rows at C_
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
@@ -199,10 +200,12 @@ class KernelMarginClassifierCV(ByFolds, KernelMarginClassifier):
     Attributes
     ----------
     {chosen}
-    support_ : (m,) int64, the numbers of the support rows in X, ascending
-    support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
+    support_ : (m,) int64, numbers of the support rows in X, ascending
+    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+
     dual_coef_ : (1, m) or (k, m) float64, the coefficients with their signs
     n_support_ : (k,) int, the support rows of each class
+
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
     {fitted}

@@ -139,8 +139,9 @@ class MarginClassifier(Classifier):
     classes_ : (k,) the labels; 0 and 1 for y (n, outputs)
     n_iter_ : int, passes over the rows; after partial_fit, the batches learned
     t_ : int, rows learned by partial_fit
+
     n_features_in_ : int, and feature_names_in_ (d,) if X had names
-    certificate_ : exact figures, see `streammargin.result.Certificate`
+    certificate_ : a `streammargin.result.Certificate`
     """
 
     coef_: np.ndarray

@@ -113,11 +113,14 @@ class KernelMarginClassifier(KernelMachine, Classifier):
 
     Attributes
     ----------
-    support_ : (m,) int64, the numbers of the support rows in X, ascending
-    support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
+    support_ : (m,) int64, numbers of the support rows in X, ascending
+    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+
     dual_coef_ : (1, m) or (k, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
+
     n_support_ : (k,) int, the support rows of each class; of files or y (n, outputs), of all together (1,)
     intercept_ : (1,) or (k,) float64, or (outputs,)
+
     coef_ : (1, d), (k, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
     classes_ : (k,) the labels
     {fitted}
@@ -149,11 +152,14 @@ class KernelMarginRegressor(KernelMachine, Regressor):
 
     Attributes
     ----------
-    support_ : (m,) int64, the numbers of the support rows in X, ascending
-    support_vectors_ : (m, d), an array or a SciPy matrix, scaled if `scale` is given
+    support_ : (m,) int64, numbers of the support rows in X, ascending
+    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+
     dual_coef_ : (1, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
+
     n_support_ : (1,) int, the support rows
     intercept_ : (1,) float64, or (outputs,)
+
     coef_ : (1, d) or (outputs, d) float64, of the kernel `linear` alone: scores are X @ coef_.T + intercept_
     {fitted}
     """

@@ -72,8 +72,8 @@ class LogisticTerms(NamedTuple):
         a = alpha / cap
         b = (cap - alpha) / cap
         least, most = np.maximum(np.minimum(a, b), 0.0), np.maximum(a, b)
-        # -log(most) as log(1 + least / most): for the small duals of large rows log(1 - a) would round to 0, and the
-        # dual objective would exceed the optimum
+        # -log(most) as log(1 + least / most). For the small duals of large rows log(1 - a) would round to 0. The dual
+        # objective would then exceed the optimum
         return cap * (most * log_one_plus(least / most) - least * logarithm(np.maximum(least, SMALL)))
 
     def attained(self, u: float, cap: float) -> tuple[float, float, float, float]:

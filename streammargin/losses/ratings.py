@@ -1,8 +1,8 @@
 """Losses of ratings, the entries of a matrix: sums of terms max over low <= u <= high of u (x - z) - bend u^2 / 2.
 
 The absolute error has one term with z = value, low = -1, high = 1, and half the squared error one without limits and
-with bend = 1. A hinge with levels has one term for each: a rating above levels[t] wants x >= at[t] + 1, another one
-x <= at[t] - 1 (Pdprox paper, section 5.3).
+with bend = 1. A hinge with levels has one term for each (Pdprox paper, section 5.3). A rating above levels[t] wants
+x >= at[t] + 1, another one x <= at[t] - 1.
 """
 
 from __future__ import annotations

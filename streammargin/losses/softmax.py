@@ -1,6 +1,6 @@
 """Softmax, the logistic loss of several classes: phi(z) = log sum_k exp(z_k) - z_own.
 
-Its duals on the unit scale are probabilities p: a line of another class has a_g = cap p_g, the row's own line has
+Its duals on the unit scale are probabilities p. A line of another class has a_g = cap p_g. The row's own line has
 a_own = cap (1 - p_own), the sum of the others. The dual is the entropy of p. The exact step solves
 
     log p_k + kappa (p_k - q_k) = z_k - mu,  sum p = 1,  kappa = cap L, q: the centre

@@ -45,12 +45,12 @@ class Model(Scorer):
     header : dict of plain values: options, certificate, how training ended;
     feature_names_in_ : (d,) column names, objects of type str, or None;
     moments : means and standard deviations (d,) of the columns in the training rows, or None;
-    steps : what rows go through before the answer (`transform`, and a scale that clips), or None
-    problem : arrays that, with the header's `problem`, define the objective (docs/model_file.md); {} if unknown
-    calibration : arrays that make probabilities of scores (docs/model_file.md); {} if the loss does, or nothing
+    steps : what rows go through before the answer (`transform`, and a scale that clips), or None;
+    problem : arrays that, with the header's `problem`, define the objective (docs/model_file.md); {} if unknown;
+    calibration : arrays that make probabilities of scores (docs/model_file.md); {} if the loss does, or nothing.
 
     If both rows and model have column names, columns are matched by name, otherwise by position.
-    missing_columns: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
+    `missing_columns`: "zero" takes columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
     model are refused, but for a model of files whose columns differ, which leaves them out.
     """
 
@@ -84,9 +84,9 @@ class Model(Scorer):
                 memory: int | None = None, missing_columns: str = ERROR) -> Iterator[AnyRows]:  # fmt: skip
         """The rows to score: a source, or a table in order, as the model's schema makes them.
 
-        labelled: with labels, in the column `y` of a table, by default the one of the training; id: columns of
-        names of rows; tasks: that of their tasks, or an array. memory: bytes for reading rows in order.
-        missing_columns: whether columns that a table lacks are an "error" or "zero"; of sources it is said later.
+        `labelled`: with labels, in the column `y` of a table, by default the one of the training. `id`: columns of
+        names of rows. `tasks`: the column of their tasks, or an array. `memory`: bytes for reading rows in order.
+        `missing_columns`: whether columns that a table lacks are an "error" or "zero". For sources it is said later.
         """
         of_training, tasks = tasks is None, self.asked_tasks(tasks)
         schema, y = self.schema, columns_of(y) or y
@@ -179,9 +179,9 @@ class Model(Scorer):
     ) -> np.ndarray:  # fmt: skip
         """Scores (n,), or (n, k) for several classes or outputs, float64; data as for `streammargin.train`, tables too.
 
-        tasks: the task of each row, for a model with tasks: an array, or the name of a column, as in training.
-        unknown: whether an unknown category of a table is an "error", or counts as zeros, "zero".
-        threads: number of threads, or "all" cores; None: 1.
+        `tasks`: the task of each row, for a model with tasks: an array, or the name of a column, as in training.
+        `unknown`: whether an unknown category of a table is an "error", or counts as zeros, "zero".
+        `threads`: number of threads, or "all" cores. None: 1.
         """
         out = self._of_rows(data, np.asarray, threads, tasks=tasks, missing_columns=missing_columns, unknown=unknown)
         return out[:, 0] if out.shape[1] == 1 and self.outputs is None else out
@@ -233,19 +233,22 @@ class Model(Scorer):
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
-        memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
-        mask: COLUMN=VALUE, the rows of files that are judged.
-        loss: the loss to average, its name or an object (default: that of the training). In the result, `loss` is the
-        mean, summed over the classes; with the parameter top, the sum of the largest losses divided by all rows. It is
-        None if the training had your own loss, or an epsilon for each row, and none is given. `margin` is
-        the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those of scikit-learn:
-        precision, recall and F1 of each class and their means (macro), and balanced accuracy. `confusion` is the matrix
-        of labels by predictions, None for more than 1,000 classes. `most_confused` has its ten pairs of a label and a
-        wrong prediction with the most rows. ROC AUC and average precision are the mean over each class against the
-        rest, for up to 20 classes. `log_loss` is None without probabilities. `top_k` has the share of rows whose label
-        is among the k largest scores. Raises DataError for unknown labels.
+        `memory`: bytes, or text like 512M, for the model and blocks of rows. None: 96 MiB beside the model.
+        `mask`: COLUMN=VALUE, the rows of files that are judged.
+        `loss`: the loss to average, its name or an object. By default it is that of the training.
+
+        In the result, `loss` is the mean, summed over the classes; with the parameter top, the sum of the largest
+        losses divided by all rows. It is None if the training had your own loss, or an epsilon for each row, and none
+        is given. `margin` is the smallest y (x.w + b) / ||w||_p, None for several classes. The other figures are those
+        of scikit-learn: precision, recall and F1 of each class and their means (macro), and balanced accuracy.
+        `confusion` is the matrix of labels by predictions, None for more than 1,000 classes. `most_confused` has its
+        ten pairs of a label and a wrong prediction with the most rows. ROC AUC and average precision are the mean over
+        each class against the rest, for up to 20 classes. `log_loss` is None without probabilities. `top_k` has the
+        share of rows whose label is among the k largest scores. Raises DataError for unknown labels.
+
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, which is None if
         all targets are equal.
+
         For several outputs the figures are means over the outputs, each of which is in `per_output`. Mistakes are added
         up; `subset_accuracy` is the share of rows with all labels right.
         """

@@ -20,7 +20,9 @@ class LinearModel(Model):
     coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64; of several outputs (outputs, d)
     intercept_ : (1,) or (k,) float64, or (outputs,)
     classes_ : (2,) or (k,) labels; (0,) for a regressor, whose scores are its predictions
+
     outputs, tasks : names of the columns of the labels (n, outputs) that it predicts, or of tasks, or None
+
     header : dict of plain values: options, certificate, how training ended
     feature_names_in_ : (d,) column names, or None; columns are matched by name (see Model)
     moments : means and standard deviations (d,) of the columns in the training rows, or None

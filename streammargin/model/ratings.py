@@ -69,6 +69,7 @@ class RatingsModel(Model):
 
     left_ : (rows, rank); right_ : (columns, rank), float64: singular vectors times roots of singular values
     row_names_, column_names_ : lists of str
+
     header : dict of plain values: options, certificate, how training ended
     """
 

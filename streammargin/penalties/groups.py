@@ -167,7 +167,7 @@ class ExclusiveLasso(ByEntry, Grouped, Square):
         return lp_norm(largest, 2.0)
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. s is the largest of all s_k = sum |v_j| / (1 + sum steps_j),
+        # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. It is the largest s_k = sum |v_j| / (1 + sum steps_j),
         # summed over the k columns with the largest |v_j| / steps_j
         sizes, groups = np.abs(v), self.groups
         order = np.lexsort((-sizes / steps, groups.of))  # by group, the largest first

@@ -34,9 +34,10 @@ class Space:
 
 
 class SpaceOfKernel(Space):
-    """sum_i c_i phi(x_i) in the space of a kernel: of each row the coefficient c_i and the score (K c)_i, in turn.
+    """Vectors sum_i c_i phi(x_i) in the space of a kernel.
 
-    So x.z is the sum of the coefficients of one times the scores of the other; several lines follow each other.
+    Each row has its coefficient c_i and its score (K c)_i, in turn. So x.z is the sum of the coefficients of one times
+    the scores of the other. Several lines follow each other.
     """
 
     def mix(self, share: float, x: np.ndarray, part: float, y: np.ndarray) -> float:
@@ -75,8 +76,10 @@ def hull_bound(
 
     By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best
     point of the segment to the new one, as in von Neumann's algorithm. The method computes the new points anyway. For
-    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,), or
-    the lines of group k one after the other; largest: the largest row norm, in the point's units.
+    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones.
+
+    `vector`   (d+1,), or the lines of group k one after the other.
+    `largest`  the largest row norm, in the point's units.
     """
     kept, count = problem.view(hull.point, k).reshape(-1), hull.count
     part = 1.0

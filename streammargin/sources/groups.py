@@ -21,8 +21,8 @@ NOUN = ("groups of columns", "penalty=group:")
 def column_groups(groups: Any, source: Source) -> np.ndarray:
     """The group of each column of the source, (d,) int64, >= 0.
 
-    groups: an array (d,), or a name: of a dataset in the source's file, FILE:NAME, FILE.npy, or a text file with an
-    integer a line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
+    `groups` is an array (d,), or a name. It names a dataset in the source's file, FILE:NAME, FILE.npy, or a text file
+    with an integer a line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
     """
     values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
     _check_shape(values.shape, source)

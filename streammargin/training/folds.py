@@ -177,7 +177,7 @@ class FoldValidator(Validator):
     """Errors of each trial on the fold that it was trained without; of a trial of all rows the mean of the folds.
 
     Rows count once each, whatever their weights. The rows are those of the training, and are read with its reader,
-    which is set before the training begins. sizes (count,): the rows of each fold.
+    which is set before the training begins. `sizes` (count,): the rows of each fold.
     """
 
     late = True

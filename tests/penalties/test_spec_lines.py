@@ -89,7 +89,7 @@ def test_the_prox_is_the_minimum(word):
 
 @every_penalty
 def test_moreaus_equality(word):
-    """v is the prox of R at v plus the prox of R* at v, which is the nearest of the dual ball for a norm."""
+    """v is the prox of R at v plus the prox of R* at v. For a norm this is the nearest point of the dual ball."""
     penalty, rng = made(word), np.random.default_rng(2)
     if not isinstance(penalty, Norm):
         return

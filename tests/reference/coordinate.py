@@ -70,7 +70,7 @@ def strongly_accelerated(A, C, modulus, draws):
 
     Yields the duals (n,) after each step of APCG (Lin, Lu and Xiao 2014, Algorithm 3), p = 2, C scale.
 
-    modulus: how strongly each loss's dual bends at least, over C: width / C of the smoothed hinge, whose dual this is:
+    modulus: how strongly each loss's dual bends at least, over C. It is width / C of the smoothed hinge, whose dual is
     sum_i alpha_i - modulus alpha_i^2 / 2 on [0, C].
     """
     n = len(A)

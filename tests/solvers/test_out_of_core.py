@@ -1,7 +1,7 @@
 """A tenth of the file as the memory budget: the same answers as in memory, for every solver, dense and CSR.
 
-What a process takes whatever the data (SLACK_BYTES, the least block, the first rows of the active set) is made small
-here, as small files are to those of a real size.
+A process takes some bytes whatever the data: SLACK_BYTES, the least block, the first rows of the active set. They are
+made small here, as small files are to those of a real size.
 """
 
 import json

@@ -40,9 +40,10 @@ def gaps(A, best, w):
 
 
 def test_eq_5_8_and_5_9_of_the_inertial_form():
-    """Theorem 5.2 from t* on, where C / (t + a - 1) <= ||w*|| / 2 for the inertia t / (t + a): the angle gap is at most
-    C^2 / (||w*|| t)^2, (5.8), the margin gap 2 C ||A||_F / (||w*|| t), (5.9), C = (a - 1) (||w*||^2 + ||u*||^2 /
-    gamma)^(1/2).
+    """Theorem 5.2 for the inertia t / (t + a), from t* on: C / (t + a - 1) <= ||w*|| / 2.
+
+    The angle gap is at most C^2 / (||w*|| t)^2, (5.8). The margin gap is at most 2 C ||A||_F / (||w*|| t), (5.9). Here
+    C = (a - 1) (||w*||^2 + ||u*||^2 / gamma)^(1/2).
 
     Largest measured/bound: 0.08 of (5.8), 0.03 of (5.9): weak.
     """
@@ -62,8 +63,10 @@ def test_eq_5_8_and_5_9_of_the_inertial_form():
 
 
 def test_lemma_a4_the_gaps_of_weights_near_the_solution():
-    """Lemma A.4 for weights no shorter than delta: the angle gap is at most ||w - w*||^2 / (2 delta ||w*||), the margin
-    gap at most ||A||_F ||w - w*|| / sqrt(delta ||w*||).
+    """Lemma A.4 bounds the gaps of weights no shorter than delta.
+
+    The angle gap is at most ||w - w*||^2 / (2 delta ||w*||). The margin gap is at most
+    ||A||_F ||w - w*|| / sqrt(delta ||w*||).
 
     Largest measured/bound: 0.31 of the angle, 0.08 of the margin (weak). As printed, (A.13), the root is missing. Then
     the sides change differently with the unit of the rows: for rows a hundredth as long it fails, by up to 8.3 times.

@@ -94,8 +94,9 @@ def test_the_rate_of_theorem_5_1_for_several_classes():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_psi_bends_by_no_more_than_rho(loss):
-    """Appendix C: the l1 norm of the change of psi's gradient is at most rho times the largest change of a score,
-    rho = 1 for the exponential and n for the logistic loss; section 5.1: the gradient's l1 norm is at least 1.
+    """Appendix C: the l1 norm of the change of psi's gradient is at most rho times the largest change of a score.
+
+    The exponential loss has rho = 1, the logistic one n. Section 5.1: the gradient's l1 norm is at least 1.
 
     Largest measured/bound: 1.00 (exponential), 0.25 (logistic).
     """
@@ -137,7 +138,8 @@ def test_appendix_c_with_rho(loss):
 
 
 def test_theorem_4_1_in_the_space_of_a_kernel():
-    """Theorem 4.1: with steps sqrt(ln n / T) the margin of w_T is at least g* - eps with probability 1 - delta, where
+    """Theorem 4.1: with steps sqrt(ln n / T) the margin of w_T is at least g* - eps with probability 1 - delta.
+
     T = max((32 ln n + 64 ln(2 / delta)) / (g* eps)^2, 32 / (delta eps^2)).
 
     Of 12 seeds; largest measured/bound of what lacks of g*: 0.16 (weak).

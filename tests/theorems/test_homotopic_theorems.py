@@ -1,7 +1,7 @@
 """What the homotopic paper proves beside its main theorem, of `homotopic:s0=3,units=paper`, and of minimisers.
 
-F(w) = lambda/2 ||w||^2 + mean_i (1 - a_i.w)_+ with the minimiser w(lambda), which is w* for lambda up to lambda', that
-is 1 / (n times the largest dual of the hard margin); L is twice the mean length of the rows.
+F(w) = lambda/2 ||w||^2 + mean_i (1 - a_i.w)_+ has the minimiser w(lambda). It is w* for lambda up to lambda'; this is 1
+/ (n times the largest dual of the hard margin). L is twice the mean length of the rows.
 """
 
 import numpy as np
@@ -48,11 +48,12 @@ def nearest_start(A, lam, steps, best):
 
 
 def test_lemma_4_1_of_the_mean_of_subgradient_steps():
-    """Lemma 4.1: the mean of t steps of R / (L sqrt t) from w_0, ||w_0 - w(lambda)|| <= R, ||w_0|| <= L / (2 lambda),
-    has F less its minimum at most R L / sqrt t - lambda/2 (its distance from w(lambda))^2.
+    """Lemma 4.1 of the mean of t steps of R / (L sqrt t) from w_0; ||w_0 - w(lambda)|| <= R; ||w_0|| <= L / (2 lambda).
 
-    Largest measured/bound: 0.004 (weak) with the R of the method, C L (s_0 + s - 1)^-alpha of Lemma 4.3, and 0.32 of
-    the twin from w_0 = 0 with the least R.
+    Its F less the minimum is at most R L / sqrt t - lambda/2 (its distance from w(lambda))^2.
+
+    Largest measured/bound: 0.004 (weak) with the R of the method, C L (s_0 + s - 1)^-alpha of Lemma 4.3. The twin from
+    w_0 = 0 with the least R has 0.32.
     """
     method = twin = 0.0
     for seed in SEEDS:

@@ -43,7 +43,7 @@ def write_weights(
     The first row of each class has no column: its weight is the constant. A column of a table that counts words has one
     row for each word. The count says in how many training rows a word is. It is empty for other columns, for weighted
     rows, and if only some rows were measured. The scaled weight is the weight times the standard deviation of the
-    column. record: called with the place of the whole file, just before it is renamed to `path`.
+    column. `record` is called with the place of the whole file, just before it is renamed to `path`.
 
     Raises UsageError for a model that is not linear, OutputError, ReadWriteError.
     """

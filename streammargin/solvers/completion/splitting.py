@@ -35,8 +35,8 @@ NOISE = 1e-12
 class Splitting(MatrixSolver[SplittingState]):
     """Completes a matrix that is dense in memory: for any rank.
 
-    M <- M + 1.6 (W - V), where V has the singular values of M less 1/weight, and W = 2 V - M but at the entries, if
-    it is the prox of C/weight l. A step is a read of the entries and an eigendecomposition of the shorter side.
+    M <- M + 1.6 (W - V). V has the singular values of M less 1/weight. W is 2 V - M, and at the entries the prox of
+    C/weight l. A step is a read of the entries and an eigendecomposition of the shorter side.
 
     Source: Lions and Mercier 1979; Cai, Candes and Shen 2010.
     """

@@ -32,8 +32,10 @@ ASCENT = Momentum(precise=True)  # takes over if the support is too large; float
 
 @state
 class SmallProblems:
-    """The cached rows, piece k for problem k, their signs (m,), and coefficients u (m,) for rows divided by the largest
-    norm. combined: rows of the largest problem solved so far.
+    """The cached rows, piece k for problem k, and their signs (m,).
+
+    `u`         their coefficients (m,), for rows divided by the largest norm.
+    `combined`  rows of the largest problem solved so far.
     """
 
     rows: RowCache

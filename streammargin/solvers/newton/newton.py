@@ -93,10 +93,11 @@ class Watch(Estimated):
 class Newton(Method):
     """Second-order steps, a few reads at any C; finite C, few columns; l2, l1, elasticnet, groups, a free constant.
 
-    Each read computes the gradient g and the second derivatives H of the objective, at the weights w:
-        alpha_i <- the dual of the loss, softened towards the old alpha_i (a smooth loss needs no softening);
-        g <- w - sum_i alpha_i y_i x_i,   H <- 1 + sum_i slope_i x_i x_i^T,   and the duality gap of w and alpha;
+    Each read computes gradient g and second derivatives H at w:
+        alpha_i <- the dual of the loss, softened towards the old alpha_i;
+        g <- w - sum_i alpha_i y_i x_i;   H <- 1 + sum_i slope_i x_i x_i^T, with the duality gap of w and alpha;
         w <- w - t H^-1 g, with t shortened if the objective rises; the softness falls with the gap.
+    A smooth loss needs no softening.
     It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
     For penalties with kinks, and for regression, the step minimises R and the quadratic model instead.
 

@@ -237,8 +237,8 @@ def solve(
 ) -> bool:
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory by semismooth Newton steps; one unit of them.
 
-    Returns whether it is done, after one step at least; if not, the next call continues. labels: of these m rows and
-    one problem. w (d+1,) and the proximal step with its centres (m,) are updated in place.
+    Returns whether it is done, after one step at least. If not, the next call continues. `labels`: of these m rows and
+    one problem. `w` (d+1,) and the proximal step with its centres (m,) are updated in place.
     """
     rows = Rows(problem, parts, labels, proximal, w.size)
     last = proximal.made + max(1, int(UNIT / step_work(rows.values, w.size)))  # step of this unit

@@ -15,7 +15,8 @@ NUMBERS = 1 << 13  # of the matrices that are factored together
 class System:
     """The equations of a step, once the variables of the rows and those of the weights are eliminated:
 
-    (H_k + diag(D_k + ridge)) dw_k - E_k dt = b_k for each task, and sum_k D_k dt - sum_k E_k dw_k = c.
+    (H_k + diag(D_k + ridge)) dw_k - E_k dt = b_k for each task;
+    sum_k D_k dt - sum_k E_k dw_k = c.
 
     H (tasks, d+1, d+1), upper triangles, is completed in place. Tasks are taken some at a time, which saves memory.
     """

@@ -78,7 +78,7 @@ class AdaptiveState(Whole):
 class Adaptive(WholePass[AdaptiveState]):
     """Rows drawn by exp(-margin), a Gram column a step; C = inf, l2, also joint; stops by the margin gap.
 
-    With rows divided by the longest, t steps in a block, whose scores A w are kept exact:
+    Rows are divided by the longest. A block has t steps with exact scores A w:
         draw a row i with a chance proportional to exp(-y_i x_i.w);
         g <- t/(t+1) (g + y_i x_i),   w <- w + g + y_i x_i                     (step=momentum);
         w <- w + sqrt(ln n / T) y_i x_i, starting again with 2 T steps after T   (step=proven).

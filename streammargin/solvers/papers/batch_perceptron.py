@@ -54,9 +54,9 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
         i <- the row with the smallest margin y_i x_i.w;
         w <- w + y_i x_i / (R sqrt(t)), and divided by its length if that is above 1.
     The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows. So
-    is every point between two of these means: the shortest one bounds the margin from above. average reports the mean
-    of all w, which has the guarantee. One margin of all classes (multiclass=joint) has one vector of all weights, and
-    the rows x (e_own - e_k) / sqrt 2 for each other class k.
+    is every point between two of these means: the shortest one bounds the margin from above. With average, it reports
+    the mean of all w, which has the guarantee. One margin of all classes (multiclass=joint) has one vector of all
+    weights. Its rows are x (e_own - e_k) / sqrt 2 for each other class k.
 
     Source: Cotter, Shalev-Shwartz and Srebro 2012.
     """

@@ -85,7 +85,7 @@ class DiagonalState(Hinge):
 class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
     """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
-    In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
+    Iteration t is one read. Its penalty is lambda_t = lambda0 / decay(t):
         beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t);
         w <- sum_i beta_i y_i x_i.
     The step gamma follows the curvature of the last steps, with a safety margin. With gamma=fixed it is the

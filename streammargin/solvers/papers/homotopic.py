@@ -89,13 +89,14 @@ def add_subgradients(
 class Homotopic(HingePass[HomotopicState]):
     """Subgradient steps on the hinge while its penalty falls; C = inf, l2; slow; stops by the margin gap.
 
-    Outer iteration s = s0, s0 + 1, ... has t = s^r steps. Its penalty is lambda = s^-p, and a step of size eta_s is
+    Outer iteration s = s0, s0 + 1, ... has t = s^r steps. Its penalty is lambda = s^-p, the size of a step eta_s.
+    A step is
         v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1.
     It ends with the mean of its iterates, or with the best one (average=no), where the next begins.
     With stochastic, each step takes the rows of one group in place of all; with group=1, one row.
     Rows are divided so that the largest has norm 30; the paper's method, units=paper, takes them as they are. Every
     pass certifies the weights that it starts from.
-    v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
+    `v` over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
 
     Source: homotopic paper, Algorithm 1, Corollary 3.2, section 6.
     """

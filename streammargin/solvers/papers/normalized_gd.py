@@ -15,11 +15,11 @@ from streammargin.words import entry
 class NormalizedGd(SoftmaxPass[Gradient]):
     """Normalised gradient steps, one read each; C = inf, l2, also joint; stops by the margin gap.
 
-    In pass t, with rows divided by the longest:
+    Rows are divided by the longest. In pass t:
         q <- softmax(-y_i x_i.w) over all rows i                       (logistic: section 5.1, the step is 1/n);
         w <- w + sum_i q_i y_i x_i                                     (step=sqrt: divided by sqrt t).
-    This is dual-momentum without momentum. The length of sum_i q_i y_i x_i, and that of w over the sum of its
-    multiples, bound the margin from above.
+    This is dual-momentum without momentum. The length of sum_i q_i y_i x_i bounds the margin from above. So
+    does that of w over the sum of its multiples.
 
     Source: dual acceleration paper, section 3.1; step=sqrt: Nacson et al. 2019, Convergence of gradient descent on
     separable data.

@@ -19,10 +19,10 @@ from streammargin.solvers.streams.primal import Primal, Steps
 class Pegasos(Primal[Steps]):
     """Stochastic subgradients of the hinge, also on streams; finite C, l2; stops by the duality gap.
 
-    With lambda = 1 / (n C), for the t-th row i, in random order (of a stream: as they come):
-        w <- (1 - 1/t) w,   and if y_i x_i.w < 1:   w <- w + y_i x_i / (lambda t).
+    Rows come in random order, those of a stream as they are. With lambda = 1 / (n C), for the t-th row i:
+        w <- (1 - 1/t) w;   if y_i x_i.w < 1:   w <- w + y_i x_i / (lambda t).
     So w_t = (n / t) theta, theta <- theta + C s_i y_i x_i: nothing is ever rescaled.
-    After E passes w = sum_i alpha_i y_i x_i with alpha_i = C s_i (passes with y_i x_i.w < 1) / E.
+    After E passes w = sum_i alpha_i y_i x_i; alpha_i is C s_i (passes with y_i x_i.w < 1) / E.
     These duals are feasible, so the dual objective is known without a number per row.
     The reported weights are projected on the ball of the optimum; with average, they are the mean of w after each row.
 

@@ -15,8 +15,8 @@ from streammargin.solvers.streams.hard_primal import PLAIN, HardPrimal, HardStep
 class Perceptron(HardPrimal):
     """The lp-norm perceptron, also on streams; C = inf, l2 and lp; ends when no row is misclassified.
 
-    For each row i, in random order (of a stream: as they come):
-        if y_i x_i.w <= 0:   theta <- theta + y_i x_i,   w <- mirror(theta)    (for l2: w = theta).
+    Rows come in random order, those of a stream as they are. For each row i:
+        if y_i x_i.w <= 0:   theta <- theta + y_i x_i;   w <- mirror(theta)    (for l2: w = theta).
     It makes at most R_q^2 / ((p - 1) g^2) mistakes on rows of margin g whose norms are R_q at most.
     The steps prove an upper bound of the margin: the length of the mean of the rows that they added.
     With average, it reports the mean of w after each row, which varies less.

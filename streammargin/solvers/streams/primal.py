@@ -48,8 +48,8 @@ P = TypeVar("P", bound=Steps)
 class Primal(CertifiedBySweep[P], StreamSolver[P]):
     """Primal steps along single rows, without numbers per row.
 
-    Rows are divided by `base`, a power of two, which is 1 unless their norms are extreme, or p < 2. theta and w =
-    mirror(theta) are for the rows x / base.
+    Rows are divided by `base`, a power of two. It is 1 unless their norms are extreme, or p < 2. For the rows x / base
+    are theta and w = mirror(theta).
     """
 
     requires: ClassVar[tuple[str, ...]] = ()  # the default loss, whose steps the kernel has

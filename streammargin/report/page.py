@@ -89,6 +89,12 @@ class Facts:
         return self.start.get("data", {}).get("groups") or ""
 
     @property
+    def by_folds(self) -> bool:
+        """Whether the held-out error of the header is the mean over folds, and not that of a share of the rows."""
+        problem = self.header.get("problem") or {}
+        return bool(problem.get("of_folds")) and problem.get("left_out") is None
+
+    @property
     def rows(self) -> str:
         """The rows that were judged, as HTML, after a word such as "wrong"."""
         return "training rows" if self.training else f"rows of {cut(self.tested, 22)}"
@@ -215,7 +221,8 @@ def _good(of: Facts) -> Iterator[str]:
     judged = of.judged
     if judged is None:
         yield "No rows were judged for this page: give labelled ones with <code>--test</code>. The training knows this:"
-        yield listed(_named(of.header.get("certificate") or {}, TRAINED))
+        held_out = {"valid_error": "mean error over the folds"} if of.by_folds else {}
+        yield listed(_named(of.header.get("certificate") or {}, {**TRAINED, **held_out}))
         return
     own = " These are the training rows: new rows will go wrong more often." if of.training else ""
     folds = list(_over_folds(of)) if of.training else []
@@ -243,6 +250,9 @@ def _costs(of: Facts) -> Iterator[str]:
     tried = tried_in(of.events, of.header)
     if tried is None:
         cost = number(float(of.header["C"])) if of.header.get("C") is not None else None
+        if cost is not None and not of.end:
+            yield f"The model has C = {cost}. The end of the log of its training has all values that were tried."
+            return
         yield "" if cost is None else (
             f"One value was tried: C = {cost}. Several are compared on held-out rows by <code>-C 0.01,0.1,1,10 --valid "
             "DATA</code>."
@@ -463,8 +473,8 @@ def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
             yield f"R² of {of.rows}", number(judged["r2"])
         yield f"mean absolute error of {of.rows}", number(judged["mean_absolute_error"])
     elif not by_folds and (error := certificate.get("valid_error")) is not None:
-        share = certificate.get("train_error") is not None
-        yield ("wrong held-out rows", percent(error)) if share else ("held-out error", number(error))
+        share, over = certificate.get("train_error") is not None, " over the folds" * of.by_folds
+        yield (f"wrong held-out rows{over}", percent(error)) if share else (f"held-out error{over}", number(error))
     if certificate.get("train_error") is not None and not of.training:
         yield "wrong training rows", percent(certificate["train_error"])
 

@@ -298,6 +298,23 @@ def test_folds_by_a_column_say_so(files, here):
         assert all(float(line[1]) == int(line[0]) % 40 for line in worst)
 
 
+def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files, here):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--cv", "3", "-C", "0.01,0.1,1", "-q")
+    made(here, files, "report", "m.npz", "-o", "r.html")
+    header = sm.load_model(files / "m.npz").header
+    page = Page((files / "r.html").read_text())
+    (_, told), *more = [part for part in page.cards["Which C?"] if part[0] != "h2"]
+    assert told.startswith(f"The model has C = {header['C']:g}. The end of the log") and not more
+    assert close(page.pairs("How good is it?")["mean error over the folds"], header["certificate"]["valid_error"])
+    assert "<span>wrong held-out rows over the folds</span>" in (files / "r.html").read_text()
+    made(here, files, "train", "train.csv", "-o", "s.npz", "-C", "0.01,0.1,1", "--valid", "20%", "-q")
+    made(here, files, "report", "s.npz", "-o", "s.html")
+    text = (files / "s.html").read_text()
+    assert "<span>wrong held-out rows</span>" in text and "folds" not in text and "was tried" not in text
+    made(here, files, "train", "train.csv", "-o", "one.npz", "-C", "0.1", "-q", "--report", "one.html")
+    assert "One value was tried: C = 0.1." in (files / "one.html").read_text()
+
+
 @pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])
 def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here, missing):
     ages, days = [*range(40)] * 5, [f"{1 + k % 28:02}/{1 + k % 12:02}/2024" for k in range(200)]

@@ -124,6 +124,7 @@ def train(
     return _called(data, with_table(options, table), listeners, verbose, should_stop)
 
 
+@of_others
 def complete(
     data: object,
     *,

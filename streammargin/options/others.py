@@ -102,6 +102,10 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "eps": "`tol`",
 }
 
+NOT_THERE = {  # options of train that others lack
+    "cv": ": folds choose C in train and in estimators that end in CV; ratings take `C=path:10` and `valid=DATA`",
+}
+
 # of LIBLINEAR's -v 5, as -v is a flag of ours
 NO_FOLDS = "; -v takes no number here; to choose C by folds, give `cv=5`"
 T = TypeVar("T")
@@ -110,7 +114,7 @@ T = TypeVar("T")
 def instead(name: str) -> str | None:
     """The end of "there is no NAME here", of a keyword, a flag or a letter with its number (-w1); None if unknown."""
     letter = re.fullmatch(r"(-[A-Za-z])-?\d*", name)
-    found = INSTEAD.get(letter[1] if letter else name.removeprefix("--").replace("-", "_"))
+    found = {**INSTEAD, **NOT_THERE}.get(letter[1] if letter else name.removeprefix("--").replace("-", "_"))
     return found if found is None or found.startswith(":") else f"; give {found}"
 
 

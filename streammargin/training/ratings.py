@@ -19,6 +19,7 @@ from streammargin.losses.ratings import RATINGS as WORDS
 from streammargin.losses.ratings import AbsoluteRatingError
 from streammargin.model.base import Model
 from streammargin.model.ratings import LEVELS, NAMES, RatingsModel, known_loss
+from streammargin.options.costs import Costs, Path
 from streammargin.options.table import Options
 from streammargin.points.base import Point
 from streammargin.points.factors import Factors
@@ -49,9 +50,14 @@ PARAMS = ("solver", "loss", "C", "tol", "passes", "max_seconds", "memory", "seed
 def options_of(given: Mapping[str, object]) -> Options:
     """Checked options of a completion. Raises UsageError."""
     loss = WORDS.of(AbsoluteRatingError.name if given.get("loss") in (None, Options.loss) else given["loss"])
+    C, alone = given.get("C"), given.get("valid") is None
+    costs = [] if C is None else Costs().check("`C`", C)
+    if alone if isinstance(costs, Path) else len(costs) > 1:
+        raise UsageError(
+            "several values of `C` are a path here, and held-out ratings choose among them; give "
+            "`C=path:10,low=0.1,high=10` and `valid=DATA`"
+        )
     options = Options.of({**given, "loss": loss, "bias": 0.0})
-    if len(options.costs or ()) > 1:
-        raise UsageError("several values of `C` are a path here; give `C=path:K`, as `C=path:10,low=0.1,high=10`")
     if options.hard:
         raise UsageError("the completion of a matrix needs a finite C; give one, as `C=1`")
     return options

@@ -368,6 +368,27 @@ def test_bad_input_is_one_sentence(tmp_path, here, model, ratings):
         sm.complete(3)
 
 
+@pytest.mark.parametrize("more", [["-C", "0.1,1"], ["-C", "path:5"], ["-C", "0.1,1", "--valid", "new.csv"]])
+def test_several_costs_name_a_path_and_held_out_ratings(ratings, more, capsys):
+    assert main(["complete", str(ratings), *more]) == 2
+    told = capsys.readouterr().err
+    assert "give --C path:10,low=0.1,high=10 and --valid DATA" in told and "--cv" not in told
+
+
+def test_folds_of_ratings_are_refused_by_name(ratings, capsys):
+    assert main(["complete", str(ratings), "--cv", "5"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no --cv here: " in told and "; ratings take --C path:10 and --valid DATA" in told
+    with pytest.raises(sm.UsageError, match=r'there is no cv here: .*ratings take C="path:10" and valid="DATA"'):
+        sm.complete(ratings, cv=5)
+    with pytest.raises(sm.UsageError, match="several values of C are a path here"):
+        sm.complete(ratings, C=[0.1, 1.0])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
+        sm.complete(ratings, nothing=5)
+    with pytest.raises(sm.UsageError, match="estimators that end in CV"):
+        sm.MarginClassifier(cv=5)
+
+
 def test_models_are_checked_when_they_are_loaded(tmp_path, model):
     arrays = dict(np.load(model))
     for change in (

@@ -343,7 +343,17 @@ def _known(labels: SlicedLabels, given: object) -> tuple[np.ndarray, int]:
             return _numbered(np.asarray(listed), labels.rows)
         return _split(list(listed), labels.rows)
     truth = np.concatenate([piece.targets if len(labels.targets) else piece.codes for piece in labels.pieces()])
-    return _split(list(split(np.zeros((labels.rows, 1)), truth)), labels.rows)
+    try:
+        splits = list(split(np.zeros((labels.rows, 1)), truth))
+    except ValueError as error:
+        if "groups" not in str(error):
+            raise UsageError(f"the splitter of `cv` does not split these rows: {error}") from error
+        name = type(given).__name__
+        raise UsageError(
+            f"{name} splits rows by groups, which are not given here; give cv=list({name}(...).split(X, y, groups)), "
+            "or name their column, as `cv=4,by=COLUMN`"
+        ) from error
+    return _split(splits, labels.rows)
 
 
 def _numbered(folds: np.ndarray, rows: int) -> tuple[np.ndarray, int]:

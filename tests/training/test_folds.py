@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from reference.stopped import stop_after
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC, SVR, LinearSVC
 
@@ -243,6 +243,14 @@ def test_splitters_of_scikit_learn_and_their_splits():
     )
     with pytest.raises(UsageError, match="GridSearchCV"):
         sm.train((X, TWO), C=CS, cv=ShuffleSplit(3))
+
+
+def test_a_splitter_that_lacks_groups_or_rows_is_an_error_that_says_so():
+    said = r"^GroupKFold .*give cv=list\(GroupKFold\(\.\.\.\)\.split\(X, y, groups\)\).* cv=\"4,by=COLUMN\"$"
+    with pytest.raises(UsageError, match=said):
+        sm.train((X, TWO), C=CS, cv=GroupKFold(4))
+    with pytest.raises(UsageError, match=r"does not split these rows: .*400"):
+        sm.train((X, TWO), C=CS, cv=KFold(400))
 
 
 # the choice of C

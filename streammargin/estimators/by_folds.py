@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from numbers import Integral
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -24,7 +25,8 @@ from sklearn.metrics import check_scoring  # isort: skip
 from sklearn.model_selection import check_cv  # isort: skip
 
 FOLDS: tuple[Line, ...] = (
-    own("Cs", "Sequence[float] | None", None, "values of C; None: 13 values that suit the mean length of a row"),
+    own("Cs", "int | Sequence[float] | None", None, "values of C; a whole number: so many from 1e-4 to 1e4, as in "
+        "LogisticRegressionCV; None: 13 values that suit the mean length of a row"),
     own("cv", "Any", 5, "folds: their number, which keeps the share of each class as in scikit-learn, or a splitter or "
         "splits whose test sets are disjoint"),
     own("scoring", "str | Callable[..., float] | None", None, "what chooses C: a scorer of scikit-learn; None: "
@@ -54,10 +56,13 @@ class ByFolds(Estimator):
         return False
 
     def _costs(self, options: dict[str, Any]) -> Any:
-        if self.Cs is not None and not np.ndim(self.Cs):
-            raise UsageError(f"Cs is a list of values of C, or None, not {shown(self.Cs)}")
+        several = self.Cs is None or np.ndim(self.Cs) > 0
+        if not several and (isinstance(self.Cs, bool) or not isinstance(self.Cs, Integral) or self.Cs < 1):
+            raise UsageError(f"Cs is a list of values of C, how many to try, or None, not {shown(self.Cs)}")
         if self.rule not in ("best", "1se"):
             raise UsageError(f"rule must be best or 1se, not {shown(self.rule)}")
+        if not several:
+            return np.logspace(-4.0, 4.0, self.Cs).tolist()
         return None if self.Cs is None else list(self.Cs)
 
     def _train(self, data: Any, y: Any, sample_weight: Any, named: Any = None, **more: Any) -> TrainResult:

@@ -110,9 +110,24 @@ def test_the_smallest_c_within_a_standard_error_is_taken():
     assert small.C_ == best.Cs_[mean >= mean[top] - error[top]].min() <= best.C_
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of scikit-learn's search
+@pytest.mark.parametrize("make", [MarginClassifierCV, MarginRegressorCV, KernelMarginClassifierCV])
+def test_a_number_of_values_is_the_grid_of_scikit_learn(make):
+    y, options = NUMBERS if make is MarginRegressorCV else Y, {"cv": 3, "tol": 0.1}
+    ours = make(Cs=np.int64(3), **options).fit(X[:90], y[:90])
+    theirs = LogisticRegressionCV(Cs=3, cv=3).fit(X[:90], Y[:90])
+    np.testing.assert_allclose(ours.Cs_, theirs.Cs_, rtol=1e-15)
+    listed = make(Cs=theirs.Cs_.tolist(), **options).fit(X[:90], y[:90])
+    np.testing.assert_array_equal(ours.scores_, listed.scores_)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"cv": ShuffleSplit(3)}, "GridSearchCV"), ({"Cs": 10}, "list of values"), ({"rule": "most"}, "best or 1se")],
+    [
+        ({"cv": ShuffleSplit(3)}, "GridSearchCV"),
+        ({"rule": "most"}, "best or 1se"),
+        *(({"Cs": Cs}, f"how many to try, or None, not {Cs}") for Cs in (0, 0.5, True)),
+    ],
 )
 def test_what_is_no_fold_or_no_list_is_refused(given, said):
     with pytest.raises(UsageError, match=said):

@@ -137,7 +137,8 @@ color:inherit}
 .smr footer{color:var(--dim);font-size:13px;margin:24px 0 0}
 @media(max-width:560px){.smr main{padding:20px 12px 40px}.smr h1{font-size:22px}.smr .card{padding:14px 12px}
 .smr .tiles{grid-template-columns:1fr 1fr;gap:8px}.smr .tile b{font-size:18px}
-.smr svg text{font-size:13.5px}.smr svg .s{font-size:12px}}
+.smr svg text{font-size:13.5px}.smr svg .s{font-size:12px}.smr td,.smr th{padding:5px 0 5px 10px}
+.smr th{white-space:normal;vertical-align:bottom}}
 """
 
 

@@ -8,12 +8,14 @@ import scipy.sparse as sp
 from reference.stopped import stop_after
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC, SVR, LinearSVC
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
+from streammargin.points.mapped import taken_apart
 from streammargin.saved_words import left_out
 from streammargin.solvers.problem import Tried, smallest
 from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of
@@ -123,10 +125,16 @@ CASES = {
     "joint hinge": (FOUR, {"loss": "hinge", "multiclass": "joint"}),
     "softmax": (FOUR, {"loss": "logistic"}),
     "l1": (TWO, {"loss": "logistic", "penalty": "l1"}),
+    "groups": (TWO, {"loss": "logistic", "penalty": sm.penalties.Group(np.array([0, 0, 1, 1, 2]))}),
     "huber": (NUMBERS, {"loss": "huber:1", "bias": 0}),
     "absolute": (NUMBERS, {"loss": "absolute_error", "bias": 0}),
 }
-SOLVERS = {"l1": ["newton", "pdprox"], "huber": ["newton", "ascent", "pdprox"], "absolute": ["newton", "pdprox"]}
+SOLVERS = {
+    "l1": ["newton", "pdprox"],
+    "groups": ["newton", "pdprox"],
+    "huber": ["newton", "ascent", "pdprox"],
+    "absolute": ["newton", "pdprox"],
+}
 
 
 @pytest.mark.parametrize("way", ["memory", "disk"])
@@ -148,6 +156,38 @@ def test_a_trial_is_the_training_in_which_the_rows_of_its_fold_have_no_weight(ca
         alone = sm.train((X, y), C=C, sample_weight=np.where(fold == FOLDS, 0.0, weights), **options).model
         found, wanted = w[trial * lines : (trial + 1) * lines, :-1], np.atleast_2d(alone.coef_)
         np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("word", ["rff:40,gamma=0.1", "nystroem:25,kernel=rbf:0.1"])
+def test_trials_behind_a_map_are_trainings_of_scikit_learn_on_the_rows_that_it_makes(word):
+    """The map is one for all folds, as it is made of all rows."""
+    result = sm.train((X, TWO), C=CS, cv=FOLDS, map=word, loss="squared_hinge", tol=1e-8)
+    made = result.model.to_sklearn()[:-1].transform(X)
+    _, coef, _ = taken_apart(result.trials)
+    for trial in range(15):
+        fold, k = divmod(trial, 3)
+        out = fold == FOLDS
+        alone = LinearSVC(C=CS[k], dual=False, tol=1e-10).fit(made[~out], TWO[~out])
+        np.testing.assert_allclose(coef[trial], alone.coef_[0], atol=1e-3 * np.abs(alone.coef_).max())
+        if fold < 4:
+            wrong = np.mean(alone.predict(made[out]) != TWO[out])
+            assert result.cross_validation.errors[fold, k] == pytest.approx(wrong, abs=1e-12)
+
+
+def test_errors_of_a_precomputed_kernel_are_those_of_scikit_learn():
+    K = rbf_kernel(X, gamma=0.1)
+    found = sm.train((K, TWO), C=CS, kernel="precomputed", cv=FOLDS, tol=1e-7, passes=20000).cross_validation
+    np.testing.assert_allclose(found.errors, errors_of(lambda C: SVC(C=C, gamma=0.1, tol=1e-8), TWO), atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["newton", "ascent"])
+def test_the_number_of_threads_changes_no_bit_of_a_trial(solver, tmp_path):
+    many = np.random.default_rng(2).normal(size=(6000, 5))
+    sm.write_hdf5([(many, (many[:, 0] + many[:, 1] ** 2 > 0.5).astype(int))], tmp_path / "rows.h5")
+    options = {"C": CS, "cv": 3, "solver": solver, "loss": "logistic", "memory": "1G"}
+    one, two = (sm.train(str(tmp_path / "rows.h5"), threads=threads, **options) for threads in (1, 2))
+    assert one.cross_validation.errors.tobytes() == two.cross_validation.errors.tobytes()
+    assert one.trials.w.tobytes() == two.trials.w.tobytes()
 
 
 def test_each_row_counts_once_in_errors_and_rows_of_weight_0_do_not():

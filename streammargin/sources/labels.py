@@ -83,11 +83,15 @@ def class_values(raw: np.ndarray, name: str, origin: Origin, noun: str = "label"
     return chunk
 
 
-def mended(rows: int, noun: str, least: str = "at least ") -> str:
-    """The end of a message on the first of so many rows without a label. least: "" if all rows were counted."""
+def mended(rows: int, noun: str, least: str = "at least ", how: str = "") -> str:
+    """The end of a message on the first of so many rows without a label.
+
+    least: "" if all rows were counted; how: the library that drops them and its code, "" for none.
+    """
+    by = how and f", in {how},"
     if rows == 1:
-        return f"; drop the row or give it a {noun}"
-    return f", as in {least}{counted(rows - 1, 'more row')}; drop these rows or give them {noun}s"
+        return f"; drop the row{by} or give it a {noun}"
+    return f", as in {least}{counted(rows - 1, 'more row')}; drop these rows{by} or give them {noun}s"
 
 
 def output_names(count: int) -> list[str]:

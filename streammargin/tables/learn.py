@@ -410,7 +410,8 @@ def learn(table: Table, schema: Schema | None = None, tally: Tallying = tally) -
     for name in table.labels:
         labels = tallies.pop(name)
         if labels.gaps:
-            end = mended(labels.gaps, "label", "")
+            how = f"pandas by table.dropna(subset={name!r})" if reader.named else ""
+            end = mended(labels.gaps, "label", "", how)
             raise no_label(table.name, labels.first["gap"], end, name if len(table.labels) > 1 else "")
     if schema is not None:
         return Learnt(schema, rows)

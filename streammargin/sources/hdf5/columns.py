@@ -264,7 +264,10 @@ class ColumnSlices:
             missing = missing & self.column.wanted[start:stop]
         if missing is not None and np.any(missing):
             row = start + int(np.flatnonzero(missing)[0])
-            raise DataError(f"{name}: row {row} has no value{mended(int(np.count_nonzero(missing)), 'value')}")
+            _, of_cells, key = name.rpartition(": obs/")
+            how = f"anndata by cells[cells.obs[{key!r}].notna()].write_h5ad('kept.h5ad')" if of_cells else ""
+            end = mended(int(np.count_nonzero(missing)), "value", how=how)
+            raise DataError(f"{name}: row {row} has no value{end}")
         if self._of is not None:  # without categories no row has a value, and no row is wanted
             return self._of[part] if len(self._of) else np.zeros(len(part), self._of.dtype)
         part = np.asarray(part)

@@ -104,6 +104,11 @@ class Fitting:
     budget: int
     own: int
 
+    def beside(self, own: int) -> Fitting:
+        """The same beside so many bytes of other things."""
+        left = max(0, self.asked.budget - own - self.rows.held_bytes())
+        return replace(self, asked=replace(self.asked, budget=left), own=own)
+
     @property
     def able(self) -> list[Method]:
         """The solvers that `auto` tries."""
@@ -300,7 +305,8 @@ def choose(
         except UsageError as error:
             refusal = error
             continue
-        for share in (1.0, 0.75, 0.5, 0.0):  # caches may leave too little for blocks that cannot be small
+        # caches may leave too little for blocks that cannot be small
+        for share in (1.0, 0.75, 0.5, 0.0) if problem.budget else (0.0,):
             try:
                 return method, fit(method, replace(problem, budget=int(share * problem.budget))), before
             except UsageError as error:

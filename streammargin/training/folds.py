@@ -187,7 +187,12 @@ class FoldValidator(Validator):
         self.labels = labels
         self.tried, self.numeric, self.loss = problem.tried, problem.numeric, problem.loss
         self.sizes: np.ndarray = division.rows.sum(axis=1)[: self.tried.folds]
-        self.memory_bytes: int = 3 * 8 * max(SCORES, problem.count)
+        self.memory_bytes: int = self.bytes_of(problem)
+
+    @staticmethod
+    def bytes_of(problem: Problem) -> int:
+        """The bytes of scores that are judged at a time."""
+        return 3 * 8 * max(SCORES, problem.count)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("labels", "reader")}

@@ -130,10 +130,13 @@ def _prepared(
         raise UsageError("`calibrate` takes one label a row, and these rows have several; name one column with `y`")
 
     labels = read.labels.settled()
-    beside = _beside(stack, options, rows, read, labels, asked, workers)
-    left = max(0, asked.budget - beside.own - asking.rows.held_bytes())
-    asked = replace(asked, budget=left, least_tol=least_tol, workers=workers, from_weights=beside.start is not None)
-    fitting = Fitting(asked, task, options, asking.rows, labels, budget, beside.own)
+    asked = replace(asked, least_tol=least_tol, workers=workers, from_weights=options.init is not None)
+    fitting = Fitting(asked, task, options, asking.rows, labels, budget, 0)
+    own = _bytes_known(options, rows.source, labels, asked)
+    if own > budget:
+        fitting.beside(own).choose(asking)  # refused, with the bytes of all that follows
+    beside = _beside(stack, options, rows, read, asked, own, workers)
+    fitting = fitting.beside(beside.own)
     method, problem, plan, better = fitting.choose(asking)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     costs = costs * (problem.trials // len(costs))  # for each fold, and for all rows
@@ -189,28 +192,34 @@ def _read(stack: ExitStack, data: object, options: Options, rows: _Rows, task: T
     return read._replace(labels=with_folds, division=division, target=replace(read.target, group_column=by))
 
 
-def _beside(
-    stack: ExitStack, options: Options, rows: _Rows, read: LabelsRead, labels: LabelReader, asked: Problem,
-    workers: Workers,
-) -> _Beside:  # fmt: skip
-    """Names of columns, first weights and held-out rows, with their bytes and those of labels and steps."""
-    source, budget = rows.source, parse_size(options.memory)
+def _bytes_known(options: Options, source: Source, labels: LabelReader, asked: Problem) -> int:
+    """Bytes beside the solver's state before anything else is read: of labels, weights, names of columns and steps."""
     own = labels.held_bytes + asked.objective.penalty.nbytes
     own += bytes_of_weights(options, asked.count, asked.features)
     if options.tasks is not None:  # these grow with the squared tasks
         own += asked.outputs.caps.nbytes + asked.outputs.mass.nbytes
-    names = column_names(source, budget, own)
+    if options.folds is not None:
+        own += FoldValidator.bytes_of(asked)
+    if options.calibrate is not None:
+        own += state_bytes(Counted, asked)
+    return own + source.names_bytes() + bytes_of_steps(source, options) + bytes_beside(source, options)
+
+
+def _beside(
+    stack: ExitStack, options: Options, rows: _Rows, read: LabelsRead, asked: Problem, own: int, workers: Workers
+) -> _Beside:
+    """Names of columns, first weights and held-out rows; own: the bytes of `_bytes_known`."""
+    source, budget = rows.source, parse_size(options.memory)
+    names = column_names(source, budget, own - source.names_bytes())
     if names is None and options.of_files is not None:
         raise UsageError(f"{source.name} has no column names that `columns` could choose from; leave it out")
-    own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, read.target, names, budget, own)
-    of_steps = bytes_of_steps(source, options) + bytes_beside(source, options)
     if options.held_out is None:
-        return _Beside(own + of_steps, names, start)
+        return _Beside(own, names, start)
     held_out, own_tasks = open_held_out(stack, options, source, names, budget, own, read.target, workers)
     held_out = transformed(held_out if rows.remote else watch(held_out, options, rows.watched), options, rows.chain)
     scored = least_to_score(held_out, options, asked)
-    return _Beside(own + of_steps + scored, names, start, held_out, own_tasks, scored)
+    return _Beside(own + scored, names, start, held_out, own_tasks, scored)
 
 
 def _learn(
@@ -227,22 +236,16 @@ def _learn(
         working = step.taken(step.source)
         held_out = None if held_out is None else step.taken(held_out)
 
-    def take(size: int) -> None:
-        nonlocal own, problem
-        own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))
-
     validator: Validator | None = None
     if held_out is not None:
         every = options.calibrate is not None
         validator = make_validator(held_out, read.target, problem, left // 4, beside.own_tasks, every)
-        take(validator.memory_bytes - beside.scored)
+        size = validator.memory_bytes - beside.scored
+        own, problem = own + size, replace(problem, budget=max(0, problem.budget - size))
     if read.division is not None:
         validator = FoldValidator(labels, problem, read.division)
-        take(validator.memory_bytes)
         if options.calibrate is not None:
             check_every(rows.source.name, read.target.classes, read.division.held_out)
-    if options.calibrate is not None:
-        take(state_bytes(Counted, problem))
     return replace(fitting, rows=working, labels=labels, own=own), problem, steps, validator
 
 

@@ -425,3 +425,18 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
     assert tried["80M"] == tried["130M"][::2] == tried["1G"][::4]
     with pytest.raises(UsageError, match=r"too small for .* needs \d+M.*, for 4 values of C; valid=.20%. needs less"):
         sm.train(path, cv=5, memory="60M")
+
+
+@pytest.mark.parametrize("more", [{}, {"calibrate": "sigmoid"}])
+def test_the_first_refusal_names_memory_that_suffices(tmp_path, more):
+    """Memory that is too small for the weights alone is refused with the need of all of it, and not in two steps."""
+    wide = sp.random_array((60, 20_000), density=0.001, rng=1, format="csr", dtype=np.float32)
+    path = str(tmp_path / "rows.h5")
+    sm.write_hdf5([(wide, np.arange(60) % 6)], path)
+    asked = {"cv": 5, "tol": 0.5, "passes": 1, **more}
+    with pytest.raises(UsageError, match="the smallest plan needs") as found:
+        sm.train(path, memory="20M", **asked)
+    least = int(re.search(r"memory=.(\d+)M", str(found.value))[1])
+    with pytest.raises(UsageError, match=f"the smallest plan needs {least}M"):
+        sm.train(path, memory=f"{least - 1}M", **asked)
+    assert len(sm.train(path, memory=f"{least}M", **asked).cross_validation.Cs) == 4

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.cli.options import add_lines, argument
+from streammargin.cli.options import add_lines, argument, name
 from streammargin.errors import DataError, UsageError
+from streammargin.files import check_input
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
 from streammargin.saved_words import left_out
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
-from streammargin.wording import counted, in_shell, printable, shortened
+from streammargin.wording import counted, in_shell, printable, short, shortened
 
 NAMED = 5  # names
 NAMES, TOP, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"  # facts
 OF_PROGRAMS = ("problem", "measured_rows", HELD_OUT)  # facts that only --json shows as they are
+WORDS = "words"  # of a hashed column
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +44,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--top", type=argument(lambda text: Whole(1).check("top", Whole(1).read(text))), metavar="N",
         help="the N columns that matter most to each class: by the weight for the column as DATA has it, times its "
         "standard deviation",
+    )  # fmt: skip
+    parser.add_argument(
+        "--words", type=name, metavar="TABLE", help="with --top, of a model of text: the words of TABLE that fall in "
+        "these columns, and how often they occur; TABLE is the one of the training, or another with its column",
     )  # fmt: skip
 
 
@@ -65,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         if len(options.path) > 1:
             raise UsageError("info shows one model at a time; only data files can be shards of one set")
         facts = _model(options)
-    elif options.top is not None:
+    elif options.top is not None or options.words is not None:
         raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is not one; train one first")
     else:
         facts = _data(options, budget)
@@ -132,8 +138,12 @@ def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _name(one: dict[str, Any]) -> str:
-    """A column by its name, or by its number."""
-    return f"column {one['column']}" if one["name"] is None else printable(one["name"])
+    """A column by its name, or by its number and its words."""
+    if one["name"] is not None:
+        return printable(one["name"])
+    words = [f"{printable(short(word))} ({times})" for word, times in one.get(WORDS, ())]
+    more = f" and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    return f"column {one['column']}{': ' * bool(words)}{', '.join(words[:NAMED])}{more}"
 
 
 def _plainly(key: str, value: Any) -> str:
@@ -174,6 +184,8 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         top[TOP] = model.top_features(options.top)
         if len(model.coef_) > 1:
             top[OVERALL] = model.top_columns(options.top)
+    if options.words is not None:
+        _add_words(model, top, options)
     if model.of_pairs:
         return {"kind": "completed matrix", **model.header}
     return {
@@ -195,6 +207,22 @@ def _held_out(header: Mapping[str, Any]) -> int | None:
         return None
     folds, seed = share
     return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
+
+
+def _add_words(model: Any, top: dict[str, Any], options: argparse.Namespace) -> None:
+    """Add the words of a table to the hashed columns among these."""
+    from streammargin.model.tables import words_of
+
+    if not top:
+        raise UsageError("--words names the columns that --top shows; give --top, too")
+    if model.schema is None or not model.schema.hashed:
+        raise UsageError("--words is for a model that was trained with --text; the columns of this one have names")
+    check_input(options.words, "table")
+    shown = [*top.get(OVERALL, ()), *(one for part in top[TOP] for one in part["features"])]
+    found = words_of(model.schema, options.words, {int(one["column"]) for one in shown}, parse_size(options.memory))
+    for one in shown:
+        if one["column"] in found:
+            one[WORDS] = found[one["column"]]
 
 
 def _labels(source: Source) -> Any:

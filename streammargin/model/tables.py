@@ -6,7 +6,8 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.labels import ATTRIBUTE, LabelCursor
+from streammargin.sources.names import all_of
 from streammargin.sources.open import paths_of
-from streammargin.sources.schema import Schema, plain_schema
+from streammargin.sources.schema import TEXT, Schema, plain_schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.file_format import NPZ, TENSORS
 from streammargin.tables.formats import format_of, is_pipe
@@ -31,6 +33,8 @@ from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import USUAL, Room
 from streammargin.tables.table import NamesBeside, apart, matched
+from streammargin.tables.tally import coded
+from streammargin.wording import short
 
 
 class WantedRows(NamedTuple):
@@ -137,3 +141,25 @@ def _names(found: Ordered, of: str, paths: list[str], how: How, name: str) -> Ca
                          "`id=FILE:NAME`, or leave `id` out")  # fmt: skip
     again = open_matrix(paths, replace(how, y=name))
     return LabelCursor(batch.labels for batch in again.batches if batch.labels is not None).take
+
+
+def words_of(schema: Schema, data: Any, columns: Collection[int], memory: int) -> dict[int, list[tuple[str, int]]]:
+    """The words of a table that fall in each of these hashed columns, and how often; the most frequent one first.
+
+    data: a table with the text that the schema hashes. memory: bytes for reading. Raises DataError without it.
+    """
+    from streammargin.tables.apply import words_in
+
+    reader = open_table(data, Expected(None, False, schema.known), room=Room(memory))
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for column, start in zip(schema.read.columns, schema.starts.tolist(), strict=False):
+        if column.kind != TEXT:
+            continue
+        if column.name not in reader.columns:
+            its = all_of(reader.columns)
+            raise DataError(f"{reader.name} has no column {short(column.name)}, which the model hashes; it has {its}")
+        for batch in reader.batches([column.name], frozenset([column.name])):
+            words, counts, places = words_in(coded(batch.column(0), reader.gaps, trimmed=True), column.ngrams)
+            for k in np.flatnonzero(np.isin(places + start, list(columns))).tolist():
+                found[start + int(places[k])][words[k]] += counts[k]
+    return {place: sorted(words.items(), key=lambda one: (-one[1], one[0])) for place, words in found.items()}

@@ -400,3 +400,17 @@ def counts_of(texts: pa.Array, ngrams: int) -> Any:
     X.data /= np.repeat(np.where(lengths > 0.0, lengths, 1.0), np.diff(X.indptr))
     X.sort_indices()
     return X[codes_of(texts.indices) if words else np.full(len(texts), -1)]  # the last row is of a gap
+
+
+def words_in(texts: pa.Array, ngrams: int) -> tuple[list[str], list[int], np.ndarray]:
+    """(The different words and sequences of texts, as of `coded`; how often they occur; their columns)."""
+    split, found = _vectorizer(ngrams).build_analyzer(), Counter[str]()
+    from sklearn.feature_extraction import FeatureHasher
+
+    if pa.types.is_dictionary(texts.type):  # else gaps alone
+        times = np.bincount(codes_of(texts.indices) + 1, minlength=1)[1:].tolist()
+        for text, rows in zip(texts.dictionary.to_pylist(), times, strict=True):
+            for word in split(text):
+                found[word] += rows
+    hashed = FeatureHasher(TEXT_COLUMNS, input_type="string", alternate_sign=False).transform([one] for one in found)
+    return list(found), list(found.values()), hashed.indices  # one entry a row

@@ -1,7 +1,10 @@
 """A column of free text beside others: the names that are known, and one column alone."""
 
+import json
+
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 import streammargin as sm
 from streammargin.cli.info import table_lines
@@ -37,3 +40,41 @@ def test_info_tells_names_with_commas_apart_and_what_a_spelling_means():
         'plan: 2 categories ("Family, yearly", pro)', "spent: numbers (decimal point, in €)", "paid: numbers (yes/no)",
         "rate: numbers (decimal comma)",
     ]  # fmt: skip
+
+
+def test_info_names_the_words_of_hashed_columns(tmp_path, capsys):
+    """The words are those that scikit-learn hashes to the column; the table that is read may be another one."""
+    texts = ["a good film", "so bad", "Good, not bad", None, "so so"] * 8
+    table = pd.DataFrame({"stars": range(40), "review": texts, "y": [1, 0, 1, 0, 0] * 8})
+    model = sm.train(table, y="y", text="review,ngrams=2", C=10.0, tol=0.5).model
+    model.save(tmp_path / "m.npz")
+    table[["review"]].to_csv(tmp_path / "words.csv", index=False)
+    command = ["info", str(tmp_path / "m.npz"), "--top", "9", "--words", str(tmp_path / "words.csv")]
+    assert main([*command, "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["top_features"]
+    hashing = HashingVectorizer(n_features=1 << 18, ngram_range=(1, 2), alternate_sign=False)
+    counts = CountVectorizer(ngram_range=(1, 2))
+    known = dict(zip(counts.fit(filter(None, texts)).get_feature_names_out(),
+                     counts.transform(filter(None, texts)).sum(axis=0).A1.tolist(), strict=True))  # fmt: skip
+    fall = {1 + hashing.transform([word]).indices[-1]: [word, known[word]] for word in ["good", "bad", "film", "so"]}
+    told = {one["column"]: one.get("words") for one in found["features"]}
+    assert {place: told[place] for place in fall} == {place: [pair] for place, pair in fall.items()}
+    assert 0 not in told or told[0] is None  # the stars
+    assert main(command) == 0
+    assert f"column {1 + hashing.transform(['bad']).indices[0]}: bad (16)\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text, more, message",
+    [("review", ["--words", "t.csv"], "give --top, too"),
+     ("review", ["--words", "y.csv", "--top", "1"], "y.csv has no column review, which the model hashes; it has y"),
+     (None, ["--words", "t.csv", "--top", "1"], "--words is for a model that was trained with --text")],
+)  # fmt: skip
+def test_words_are_refused_without_columns_to_name(tmp_path, monkeypatch, capsys, text, more, message):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"review": ["good", "so bad"] * 5, "y": [0, 1] * 5})
+    table.to_csv("t.csv", index=False)
+    table[["y"]].to_csv("y.csv", index=False)
+    sm.train("t.csv", y="y", text=text, tol=0.5).model.save("m.npz")
+    assert main(["info", "m.npz", *more]) != 0
+    assert message in capsys.readouterr().err

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from streammargin.files import check_apart, check_output
 from streammargin.model.base import Model
-from streammargin.report.page import Facts
+from streammargin.model.wrong import wrong_rows
+from streammargin.ordered import files_read
+from streammargin.report.page import Facts, write_page
 from streammargin.report.page import brief as brief_page
 from streammargin.report.plots import plot
+from streammargin.sources.open import paths_of
 from streammargin.wording import brief, counted, short
 
 
@@ -136,6 +141,22 @@ class TrainResult:
         UsageError if the training has nothing of this kind, and where matplotlib is missing.
         """
         return plot(self._facts(), kind, ax)
+
+    def report(self, path: str, data: Any = None, *, force: bool = False, **asked: Any) -> None:
+        """Write the page of `--report` as HTML.
+
+        data: labelled rows to judge the model on, as for `Model.evaluate`, whose other arguments these are; also id, a
+        tuple of columns that name the worst rows. force: replace an existing file. Raises OutputError, and as
+        `Model.evaluate` does.
+        """
+        paths = paths_of(data)
+        check_apart({"the report": path}, files_read(paths))
+        check_output(path, force)
+        judged = None if data is None else wrong_rows(self.model, data, **asked)
+        told = ", ".join(paths) or "the data given"
+        trained = next((one["data"]["path"] for one in self.history if one["event"] == "run_start"), "")
+        facts = Facts(self.model, "", self.history, told if judged else "", judged, files=os.path.exists(trained))
+        write_page(facts, path, force)
 
     def _facts(self) -> Facts:
         return Facts(self.model, events=self.history)

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 
 from streammargin.arrow import check_installed
 from streammargin.cli.options import name
-from streammargin.cli.report import write_page
 from streammargin.driver.slots import record, written_of
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
@@ -22,7 +21,7 @@ from streammargin.model.file import job_of
 from streammargin.model.wrong import Unfinished, wrong_rows
 from streammargin.options.folds import Cv
 from streammargin.options.table import TABLE
-from streammargin.report.page import Facts
+from streammargin.report.page import Facts, write_page
 from streammargin.result import TrainResult
 from streammargin.sizes import parse_size
 from streammargin.wording import warn

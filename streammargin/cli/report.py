@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from streammargin.cli.options import SCORED, add_lacking, add_lines, argument, check_kind, name
 from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_apart, check_input, check_output, replacing
+from streammargin.files import check_apart, check_input, check_output
 from streammargin.json_values import from_plain
 from streammargin.kinds import ALL, ColumnNames
 from streammargin.model.wrong import wrong_rows
 from streammargin.ordered import files_read
-from streammargin.report.page import Facts, page
+from streammargin.report.page import Facts, write_page
 from streammargin.sizes import parse_size
 
 LONGEST = 64 << 20  # characters of a line of a log
@@ -103,20 +103,3 @@ def _event(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
-
-
-def write_page(facts: Facts, path: str, force: bool, record: Callable[[str], None] = lambda place: None) -> None:
-    """Write the page of these facts, all of it or nothing. Raises DataError, OutputError, ReadWriteError.
-
-    record: called with the place of the whole file, just before it is renamed to `path`.
-    """
-    try:
-        text = page(facts)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if not facts.events:
-            raise
-        raise DataError(f"an event of the log lacks fields that docs/events.md lists ({error!r})") from error
-    with replacing(path, force) as place:
-        with open(place, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        record(place)

@@ -7,12 +7,14 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streammargin.errors import DataError
+from streammargin.files import replacing
 from streammargin.options.table import Line, Where, options_for
 from streammargin.report.charts import (
     MATRIX_MOST,
@@ -52,6 +54,7 @@ class Facts:
     `judged`    the figures of `Model.evaluate`, and of `wrong_rows`, on the rows `tested`, or None.
     `training`  whether these are the training rows.
     `given`     options by name that header and log do not have, for the command.
+    `files`     whether the training rows were in files: then there is a command.
     """
 
     model: Any
@@ -61,6 +64,7 @@ class Facts:
     judged: Mapping[str, Any] | None = None
     training: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
+    files: bool = True
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -118,6 +122,23 @@ def page(of: Facts) -> str:
         f"<footer>{made}. All figures are from the model, its log and the rows that are named.</footer>"
         "</main></body></html>\n"
     )
+
+
+def write_page(facts: Facts, path: str, force: bool, record: Callable[[str], None] = lambda place: None) -> None:
+    """Write the page of these facts, all of it or nothing. Raises DataError, OutputError, ReadWriteError.
+
+    record: called with the place of the whole file, just before it is renamed to `path`.
+    """
+    try:
+        text = page(facts)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if not facts.events:
+            raise
+        raise DataError(f"an event of the log lacks fields that docs/events.md lists ({error!r})") from error
+    with replacing(path, force) as place:
+        with open(place, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        record(place)
 
 
 def brief(of: Facts) -> str:
@@ -336,6 +357,9 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _repeat(of: Facts) -> Iterator[str]:
+    if not of.files:
+        yield "The same call of streammargin.train, on the same rows, makes the same model."
+        return
     command = repeated(of)
     version = of.start.get("version")
     if command is None:

@@ -1,11 +1,16 @@
 """What notebooks show of a result and a model, and the charts by matplotlib."""
 
+import json
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.json_values import to_plain
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -67,3 +72,29 @@ def test_plots_draw_the_figures_of_the_run(results, pyplot):
     with pytest.raises(sm.UsageError, match="give several in C, with cv or valid"):
         three.plot("C")
     assert len(three.plot("weights").patches) == 8
+
+
+def test_a_result_writes_the_page_of_the_command(results, tmp_path, monkeypatch):
+    """Of files it is the command's own page, but for the place of the model; of arrays it promises no command."""
+    monkeypatch.chdir(tmp_path)
+    two, _, X = results
+    y = np.where(X[:, 1] > 0.0, 1, 0)
+    sm.write_hdf5([(X, y)], "train.h5")
+    sm.write_hdf5([(X[:50], 1 - y[:50])], "test.h5")
+    trained = sm.train("train.h5", loss="logistic", C=1.0)
+    trained.model.save("m.npz")
+    trained.report("python.html", "test.h5")
+    with open("m.log", "w") as log:
+        log.writelines(json.dumps(to_plain(event)) + "\n" for event in trained.history)
+    assert main(["report", "m.npz", "m.log", "--test", "test.h5", "-o", "shell.html"]) == 0
+    mine, theirs = (re.sub(r"<p class=.sub.>.*?</p>", "", Path(f"{by}.html").read_text()) for by in ("python", "shell"))
+    assert mine == theirs.replace(" -o m.npz", "").replace("verify m.npz", "verify MODEL")
+    with pytest.raises(sm.OutputError, match=r"python\.html exists; use force=True"):
+        trained.report("python.html")
+    with pytest.raises(sm.UsageError, match=r"the report test\.h5 is an input as well"):
+        trained.report("test.h5", "test.h5", force=True)
+    two.report("python.html", (X, 1 - y), force=True)
+    text = Path("python.html").read_text()
+    wrong = two.model.evaluate((X, 1 - y))["mistakes"]
+    assert f"Of 100 rows of the data given, {wrong} are wrong" in text and "streammargin verify" not in text
+    assert "The same call of streammargin.train, on the same rows" in text

@@ -10,7 +10,7 @@ from streammargin.model.rows import AnyRows
 from streammargin.sources.base import Source
 from streammargin.sources.columns import by_name
 from streammargin.sources.names import ALL, equal, listed
-from streammargin.wording import counted, shown
+from streammargin.wording import counted, short, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
 _BYTES = 120  # per name, of the dict used to look it up, while that grows
@@ -66,6 +66,9 @@ def match(
     order, unknown = places(known, given, rows, memory, held)
     missing, name = known[order < 0], rows.name
     lacking = list(missing) if missing_columns != ZERO and of_files != ALL else []
+    if len(missing) == len(known) and (missing_columns != ZERO or of_files is None):
+        both = f"{short(given[0])} is the first of the file, and {short(known[0])} that of the model"
+        raise DataError(f"{name} and the model have no name of a column in common: {both}; name them alike")
     if lacking or (unknown and of_files is None):
         raise DataError(_difference(name, lacking, [] if of_files else unknown, missing_columns is not None))
     said = []

@@ -19,11 +19,13 @@ from streammargin.driver.validate import Validator
 from streammargin.errors import BudgetError, UsageError
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
+from streammargin.rows.blocks import CSRBlock, values_of
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import reason
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
+from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.open import opened
 from streammargin.sources.views import TransformedSource, WatchedSource, thinned
@@ -45,6 +47,9 @@ from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.transforms.chain import Chain
 from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers
+
+FIRST = 1 << 20  # bytes of the first rows that may be counts
+COUNTED = 10.0  # whole numbers above it are counts of molecules, and no marks or classes
 
 
 def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf, remote: bool = False) -> Job:
@@ -155,6 +160,8 @@ def _prepared(
     if told:
         note(told)
     _tell(options, task, method, problem, why)
+    if is_anndata(data) or any(path.endswith(".h5ad") for path in rows.stored.files()):
+        _tell_counts(rows.stored, options)
     problem = replace(problem, column=options.column(costs))
     return Job(
         options, costs, method, source, read.target, fitting.labels, read.known, problem, working, steps, validator,
@@ -277,6 +284,20 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
         note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
     if why is not None:
         LOG.info("took %s", why)
+
+
+def _tell_counts(cells: Source, options: Options) -> None:
+    """Say how raw counts are made alike, if the first cells hold counts, and no step or scale changes them."""
+    bounds = cells.bounds(FIRST)[:2]
+    if options.steps or options.scaling[0] != "none" or cells.buffer_bytes(bounds) > 2 * FIRST:
+        return
+    block = cells.read(0, int(bounds[1]), cells.allocate(bounds))
+    values = values_of(block)
+    values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values
+    most = values.max(initial=0.0)
+    if most > COUNTED and values.min() >= 0.0 and np.array_equal(values, np.rint(values)):
+        why = f"{cells.name}: its first rows hold counts up to {most:g}"
+        note(f"{why}, and are trained on as they are; `transform=total:10000,log1p` makes cells of any depth alike")
 
 
 def bytes_of_weights(options: Options, outputs: int, features: int) -> int:

@@ -143,3 +143,25 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
         done = here("predict", model, path, *wrong)
         assert done.returncode == 2 and said in done.stderr
     assert [part.name for part in tmp_path.iterdir()] == ["labelled.h5ad"]
+
+
+def test_raw_counts_of_cells_are_told_unless_a_step_or_a_scale_changes_them(tmp_path, capfd):
+    data = cells()
+    told = "its first rows hold counts up to {:g}, and are trained on as they are; --transform total:10000,log1p makes"
+    data.X.data = np.random.default_rng(1).poisson(9.0, data.X.nnz).astype(np.float32)
+    counts, most = data.X.copy(), data.X.max()
+    assert most > 10.0
+    path, model = str(tmp_path / "raw.h5ad"), str(tmp_path / "m.npz")
+
+    def said(*more):
+        data.write_h5ad(path)
+        assert main(["train", path, "--y", "obs/kind", "-o", model, "--tol", ".5", "--force", *more]) == 0
+        return "hold counts" in (text := capfd.readouterr().err) and told.format(data.X.max()) in text
+
+    assert said()
+    assert not said("--transform", "log1p") and not said("--scale", "std")
+    data.X = counts.toarray()
+    assert said()
+    for other in (counts.minimum(2.0), counts * 1.5, -counts):  # marks, what is no count, and what is below 0
+        data.X = sp.csr_matrix(other)
+        assert not said()

@@ -57,44 +57,55 @@ class LinearModel(Model):
         """A row of coef_ times the standard deviations of the columns, (d,): effects on the score; None if unknown."""
         return None if self.moments is None else self.coef_[line] * self.moments[1]
 
-    def top_features(self, n: int = 20) -> list[dict[str, Any]]:
+    def top_features(self, n: int = 20, feature_names: Any = None) -> list[dict[str, Any]]:
         """The n columns of largest effect for each class, in descending order, without weights of 0.
 
         The effect is |weight| times the standard deviation of the column in the training rows; |weight| alone where
         `moments` is None. A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...,
         "scaled_weight": ...}]}, one for each row of coef_. The label is `classes_[1]` for two classes, None for a
         regressor, the name of an output or a task. The name is None without column names. `weight` is for unscaled
-        columns, and `scaled_weight` is it times the standard deviation, or None. Raises UsageError for n < 1.
+        columns, and `scaled_weight` is it times the standard deviation, or None. feature_names (d,): names for a model
+        without them, as `get_feature_names_out` of a vectorizer. Raises UsageError for n < 1, or another number of
+        names.
         """
-        count, found = _count(n), []
+        count, found, named = _count(n), [], self._names_or(feature_names)
         for line, (label, weights) in enumerate(zip(self.labels_of_weights, self.coef_, strict=True)):
             scaled = self.scaled_weights(line)
             order = _largest(np.abs(weights if scaled is None else scaled), weights != 0.0, count)
             features = [
-                {**self._column(column), "weight": float(weights[column]),
+                {**self._column(column, named), "weight": float(weights[column]),
                  "scaled_weight": None if scaled is None else float(scaled[column])}
                 for column in order
             ]  # fmt: skip
             found.append({"label": label, "features": features})
         return found
 
-    def top_columns(self, n: int = 20) -> list[dict[str, Any]]:
+    def top_columns(self, n: int = 20, feature_names: Any = None) -> list[dict[str, Any]]:
         """The n columns of largest effect on all scores together, as {"column": j, "name": ..., "effect": ...}.
 
-        The effect is the root of the sum of squares of the column's weights, times its standard deviation, as in
-        `top_features`. Raises UsageError for n < 1.
+        The effect is the root of the sum of squares of the column's weights, times its standard deviation. The names,
+        and what is raised, are as in `top_features`.
         """
+        named = self._names_or(feature_names)
         effect = np.zeros(self.coef_.shape[1])
         for weights in self.coef_:
             effect += weights**2
         effect = np.sqrt(effect) * (1.0 if self.moments is None else self.moments[1])
         return [
-            {**self._column(column), "effect": float(effect[column])}
+            {**self._column(column, named), "effect": float(effect[column])}
             for column in _largest(effect, effect > 0.0, _count(n))
         ]
 
-    def _column(self, column: int) -> dict[str, Any]:
-        names, schema = self.feature_names_in_, self.schema
+    def _names_or(self, given: Any) -> Any:
+        """The names that are given, or those of the model."""
+        if given is None:
+            return self.feature_names_in_
+        if len(given) != self.coef_.shape[1]:
+            raise UsageError(f"the model has {self.coef_.shape[1]} columns; feature_names has {len(given)} names")
+        return given
+
+    def _column(self, column: int, names: Any) -> dict[str, Any]:
+        schema = self.schema
         beside = None if names is not None or schema is None else schema.name_at(int(column))  # columns of words
         return {"column": column, "name": beside if names is None else names[column]}
 

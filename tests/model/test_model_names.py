@@ -337,6 +337,15 @@ def test_the_largest_weights_of_two_classes_and_of_numbers():
     assert found["features"][0]["scaled_weight"] is None  # no rows were read
 
 
+def test_names_may_be_given_for_a_model_of_a_matrix():
+    model = LinearModel(np.array([[0.0, -3.0, 2.0]]), np.zeros(1), np.array(["no", "yes"]), {})
+    names = np.array(["a", "b", "c"], object)  # as a vectorizer returns them
+    assert [one["name"] for one in model.top_features(3, names)[0]["features"]] == ["b", "c"]
+    assert [one["name"] for one in model.top_columns(1, feature_names=names.tolist())] == ["b"]
+    with pytest.raises(sm.UsageError, match="the model has 3 columns; feature_names has 2 names"):
+        model.top_features(3, names[:2])
+
+
 def test_weights_are_those_of_the_data_as_stored_and_rank_by_what_they_do():
     """A column in smaller units has a larger weight, as scaling is folded in; its effect is the same."""
     y = np.where(X[:, 0] + 2.0 * X[:, 1] > 0.0, 1, 0)

@@ -369,6 +369,13 @@ class Problem:
         """The present rows that a value of C is trained on."""
         return self.present if self.tried is None else int(self.tried.rows[trial // self.tried.values])
 
+    def of_all_rows(self, lines: np.ndarray) -> np.ndarray:
+        """The lines (m,) of all rows with the C and class of these (m,); the same ones without such a trial."""
+        if self.tried is None or not self.tried.whole:
+            return lines
+        values = self.tried.values * self.per_trial  # lines of all values of C
+        return self.tried.folds * values + lines % values
+
     def groups_of(self, trial: int) -> slice:
         """The groups of a value of C."""
         size = self.groups // self.trials

@@ -17,6 +17,7 @@ import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.points.mapped import taken_apart
 from streammargin.saved_words import left_out
+from streammargin.solvers.newton import subproblem
 from streammargin.solvers.problem import Tried, smallest
 from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of
 
@@ -440,3 +441,18 @@ def test_the_first_refusal_names_memory_that_suffices(tmp_path, more):
     with pytest.raises(UsageError, match=f"the smallest plan needs {least}M"):
         sm.train(path, memory=f"{least - 1}M", **asked)
     assert len(sm.train(path, memory=f"{least}M", **asked).cross_validation.Cs) == 4
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_folds_begin_at_the_weights_of_all_rows(monkeypatch, loss):
+    """Then most folds take one Newton step on all rows."""
+    made = []
+    step = subproblem.Rows.step
+    monkeypatch.setattr(subproblem.Rows, "step", lambda self, *given: (made.append(self.count), step(self, *given))[1])
+    many = np.tile(X, (9, 1)) + 0.1 * np.random.default_rng(1).normal(size=(9 * N, 5))
+    options = {"loss": loss, "C": 0.03, "solver": "newton", "threads": 1}
+    assert sm.train((many, np.tile(TWO, 9)), **options).converged
+    alone, made[:] = made.count(9 * N), []
+    found = sm.train((many, np.tile(TWO, 9)), **options, cv=np.tile(FOLDS, 9))
+    assert found.converged and found.cross_validation.gaps.max() <= 1e-3
+    assert 0 < made.count(9 * N) < 4 * alone  # of five trainings

@@ -75,7 +75,8 @@ class Steps(CertifiedByRead[StepsState]):
         state = super().start(problem, labels)
         state.softness[:] = 0.0 if smooth(problem.loss) else SAMPLED
         if sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights):
-            state.step[:] = SAMPLE
+            lines = np.arange(problem.count)
+            state.step[problem.of_all_rows(lines) == lines] = SAMPLE
         return state
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
@@ -95,6 +96,8 @@ class Steps(CertifiedByRead[StepsState]):
         if now == CERTIFY:
             return None
         left = active[state.step[active] == now]
+        first = left[problem.of_all_rows(left) == left]
+        left = first if first.size else left  # a fold begins at the weights of all rows
         self._at_once(problem, state, left, block, steps_between_certificates(problem, active))
         if (state.step[active] != SAMPLE).all():
             state.sample = None
@@ -141,6 +144,7 @@ class Steps(CertifiedByRead[StepsState]):
 
     def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> float:
         """One unit of the steps of problem k, until a proof is likely, or `most` steps are made."""
+        _follow_all_rows(problem, state, k)
         now, w, labels = state.proximal(k, state.alpha[k]), state.w[k], line_of(labels_of(problem, state), k)
         goal = Goal(share=LIKELY * problem.tol, most=most, to_prove=True)
         done = solve(problem, leaves.parts(problem, block), labels, now, w, np.zeros_like(w), goal)
@@ -163,6 +167,17 @@ class Steps(CertifiedByRead[StepsState]):
         if state.sums.rows == problem.rows:
             state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, CERTIFY)
         return report
+
+
+def _follow_all_rows(problem: Problem, state: StepsState, k: int) -> None:
+    """Begin a fold, whose weights are 0, at the weights and centres of all rows."""
+    of_all = int(problem.of_all_rows(np.array([k]))[0])
+    if of_all == k or state.w[k].any():
+        return
+    state.w[k] = state.w[of_all]
+    if not smooth(problem.loss):
+        state.alpha[k] = np.where(labels_of(problem, state).present_of(k), state.alpha[of_all], 0.0)
+        state.softness[k] = state.softness[of_all]
 
 
 def _of_one(problem: Problem) -> int:

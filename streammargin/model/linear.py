@@ -64,9 +64,9 @@ class LinearModel(Model):
         `moments` is None. A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...,
         "scaled_weight": ...}]}, one for each row of coef_. The label is `classes_[1]` for two classes, None for a
         regressor, the name of an output or a task. The name is None without column names. `weight` is for unscaled
-        columns, and `scaled_weight` is it times the standard deviation, or None. feature_names (d,): names for a model
-        without them, as `get_feature_names_out` of a vectorizer. Raises UsageError for n < 1, or another number of
-        names.
+        columns, and `scaled_weight` is it times the standard deviation, or None. `feature_names` (d,): names for a
+        model without them, as `get_feature_names_out` of a vectorizer. Raises UsageError for n < 1, or another number
+        of names.
         """
         count, found, named = _count(n), [], self._names_or(feature_names)
         for line, (label, weights) in enumerate(zip(self.labels_of_weights, self.coef_, strict=True)):

@@ -1,8 +1,11 @@
 """Probabilities learned from held-out scores, beside those of scikit-learn on the same splits."""
 
 import json
+import pickle
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.isotonic import IsotonicRegression
@@ -238,12 +241,25 @@ def test_the_command_keeps_it_and_verify_finds_what_is_wrong(tmp_path, capsys, m
         for form in ("onnx", "liblinear"):
             assert main(["export", f"{method}.npz", "--to", form, "-o", "other"]) == 2
         assert f"--calibrate {method} cannot be exported as LIBLINEAR" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="cannot be exported as a pipeline of scikit-learn; use JSON"):
-        sm.load_model("isotonic.npz").to_sklearn()
-    model = sm.load_model("sigmoid.npz")
-    np.testing.assert_allclose(model.to_sklearn().predict_proba(NEW), model.predict_proba(NEW), atol=1e-12)
+        pipeline = pickle.loads(pickle.dumps(model.to_sklearn()))
+        found = pipeline.predict_proba(NEW)
+        np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-12)
+        np.testing.assert_array_equal(pipeline.predict(NEW), model.classes_[found.argmax(axis=1)])
     assert main([*asked[:2], "--calibrate", "sigmoid", "-o", "none.npz"]) == 2
     assert "give --cv 5, or --valid DATA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("y", "options"), [(TWO, {}), (TWO, {"positive": 0}), (THREE, {})])
+def test_a_pipeline_has_isotonic_probabilities_of_frames(y, options):
+    frame = pd.DataFrame(X, columns=[f"column {k}" for k in range(X.shape[1])])
+    for scale in ("none", "std"):
+        model = sm.train((frame, y), cv=FOLDS, C=1.0, loss="hinge", calibrate="isotonic", scale=scale, **options).model
+        pipeline = model.to_sklearn()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = pipeline.predict_proba(frame)
+        np.testing.assert_allclose(found, model.predict_proba(frame), atol=1e-7)  # rows of float32
+        assert pipeline.classes_.tolist() == model.classes_.tolist()
 
 
 def test_a_softmax_is_told_that_it_has_probabilities(caplog):

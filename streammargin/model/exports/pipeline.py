@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn import preprocessing
+from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.impute import SimpleImputer
+from sklearn.isotonic import IsotonicRegression
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -23,7 +25,7 @@ from sklearn.svm import LinearSVC
 
 from streammargin.errors import UsageError
 from streammargin.machines import FORMULAS, fields_of, words_in
-from streammargin.model.calibration import SIGMOID
+from streammargin.model.calibration import SCORES, SHARES, SIGMOID
 from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
@@ -36,12 +38,14 @@ MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0
 
 def to_sklearn(model: Any) -> Any:
     """The pipeline of a model. UsageError for a model that has none."""
-    return pipeline_of(_as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid")))
+    return pipeline_of(
+        _as_logistic(taken(model, "a pipeline of scikit-learn", steps=True, calibrated="sigmoid isotonic"))
+    )
 
 
 def _as_logistic(parts: LinearParts) -> LinearParts:
     """The same with the scores that a sigmoid made of its scores, which are log odds of each class by itself."""
-    if not parts.calibration:
+    if SIGMOID not in parts.calibration:
         return parts
     slopes, constants = parts.calibration[SIGMOID].T
     return parts._replace(
@@ -204,6 +208,8 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
 
 def _with_weights(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -> Any:
     """An estimator of scikit-learn with these weights, of the class that predicts as the model does."""
+    if SHARES in parts.calibration:
+        return _with_shares(parts, coef, constants)
     C = parts.C if math.isfinite(parts.C) else 1e10
     coef = np.ascontiguousarray(coef)
 
@@ -231,6 +237,20 @@ def _with_weights(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -
         made.label_binarizer_.classes_ = parts.classes  # in the order of the weights
     made.classes_ = made.label_binarizer_.classes_
     made.n_features_in_ = coef.shape[1]
+    return made
+
+
+def _with_shares(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -> Any:
+    """The estimator with these weights, and behind its scores the curves of an isotonic calibration."""
+    numbers = np.arange(len(parts.classes))  # as scikit-learn sorts the classes inside
+    inner = _with_weights(parts._replace(link=None, calibration={}, classes=numbers), coef, constants)
+    if parts.names is not None and parts.schema is None and not parts.changed:
+        inner.feature_names_in_ = parts.names
+    scores, lines = parts.calibration[SCORES], parts.calibration[SHARES]
+    curves = [IsotonicRegression(out_of_bounds="clip").fit(scores, line) for line in lines]
+    made = CalibratedClassifierCV(inner, method="isotonic", ensemble=False)
+    made.calibrated_classifiers_ = [_CalibratedClassifier(inner, curves, classes=numbers, method="isotonic")]
+    made.classes_, made.n_features_in_ = parts.classes, coef.shape[1]
     return made
 
 

@@ -1,15 +1,16 @@
 """CPU seconds of choosing C by folds: 5 folds and all rows x 10 values of C, beside scikit-learn's search.
 
-python -m examples.benchmarks.folds [csr]
+OMP_NUM_THREADS=1 python -m examples.benchmarks.folds [dense|csr|large] [--rows N]
 
-csr: rows like text, 20,000 x 10,000, of ours alone.
+csr: rows like text, 20,000 x 10,000, of ours alone. large: 1,000,000 x 50 in a file, within 96M, of ours alone.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
+import argparse
+import os
+import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,17 +18,22 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import PredefinedSplit
 
 import streammargin as sm
+from examples.benchmarks.disk import bytes_read, row_bytes
+from examples.benchmarks.worker import timed
 
 ROWS, COLUMNS, FOLDS = 20_000, 50, 5
 CS = np.logspace(-4.0, 0.5, 10)
+LARGE, MEMORY = 1_000_000, "96M"  # rows of a file, and what they are trained within
 WORDS, LENGTH = 10_000, 60  # columns, and values of a row, of rows like text
 
 
-def rows() -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) of two classes, a quarter of them on the wrong side."""
-    random = np.random.default_rng(0)
-    X = random.standard_normal((ROWS, COLUMNS))
-    return X, (X @ random.standard_normal(COLUMNS) + 5.0 * random.standard_normal(ROWS) > 0.0).astype(int)
+def batches(rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows of two classes, a quarter of them on the wrong side, at most ROWS at a time."""
+    random, weights = np.random.default_rng(0), None
+    for low in range(0, rows, ROWS):
+        X = random.standard_normal((min(ROWS, rows - low), COLUMNS))
+        weights = random.standard_normal(COLUMNS) if weights is None else weights
+        yield X, (X @ weights + 5.0 * random.standard_normal(len(X)) > 0.0).astype(int)
 
 
 def text() -> tuple[sp.csr_matrix, np.ndarray]:
@@ -42,36 +48,58 @@ def text() -> tuple[sp.csr_matrix, np.ndarray]:
     return X, (scores + 0.5 * random.standard_normal(ROWS) * scores.std() > 0.0).astype(int)
 
 
-def seconds(call: Callable[[], object]) -> tuple[float, object]:
-    """CPU seconds of a call, and what it returned."""
-    start = time.process_time()
-    found = call()
-    return time.process_time() - start, found
+def from_file(rows: int) -> None:
+    """Print a line for each training on rows in a file: CPU seconds, passes, reads of all rows, and the worst gap."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows.h5")
+        sm.write_hdf5(batches(rows), path)
+        with sm.open_source(path) as source:
+            size = row_bytes(source)
+        for loss in ("logistic", "hinge"):
+            options = {"loss": loss, "C": CS.tolist(), "cv": FOLDS, "memory": MEMORY}
+            sm.train(path, **options, tol=0.9)  # kernels are compiled
+            before = bytes_read()
+            took, result = timed(lambda options=options: sm.train(path, **options))
+            reads = (bytes_read() - before) / size
+            print(
+                f"{told(loss, took, result)}  passes {result.passes}  reads {reads:.1f}  "
+                f"compiling {result.run_end['compile_seconds']:.1f} s", flush=True,
+            )  # fmt: skip
+
+
+def told(loss: str, took: float, result: sm.TrainResult) -> str:
+    """The line of a training by folds."""
+    found = result.cross_validation
+    return f"{loss:<14}{took:6.2f} s  worst gap {found.gaps.max():.1e}  C {found.Cs[found.best]:.3g}"
 
 
 def main() -> None:
     """Print a line for each training."""
-    sparse = sys.argv[1:] == ["csr"]
-    X, y = text() if sparse else rows()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", nargs="?", default="dense", choices=("dense", "csr", "large"))
+    parser.add_argument("--rows", type=int, default=LARGE, help="rows of large")
+    given = parser.parse_args()
+    if given.kind == "large":
+        return from_file(given.rows)
+    sparse = given.kind == "csr"
+    X, y = text() if sparse else next(batches(ROWS))
     folds = np.random.default_rng(1).integers(0, FOLDS, ROWS)
     for loss in ("logistic", "hinge", "squared_hinge"):
         costs = (100.0 * CS if sparse else CS).tolist()
         options = {"loss": loss, "C": costs, "cv": folds}
         sm.train((X[:500], y[:500]), **{**options, "cv": folds[:500]})  # kernels are compiled
-        took, result = seconds(lambda options=options: sm.train((X, y), **options))
-        found = result.cross_validation
-        print(f"{loss:<14}{took:6.2f} s  worst gap {found.gaps.max():.1e}  C {found.Cs[found.best]:.3g}", flush=True)
+        print(told(loss, *timed(lambda options=options: sm.train((X, y), **options))), flush=True)
         apart = 0.0
         for fold in range(FOLDS + 1):
             weights = np.where(folds == fold, 0.0, 1.0)
             for C in costs:
                 one = {"loss": loss, "C": C, "sample_weight": weights}
-                apart += seconds(lambda one=one: sm.train((X, y), **one))[0]
+                apart += timed(lambda one=one: sm.train((X, y), **one))[0]
         print(f"{loss:<14}{apart:6.2f} s  {len(CS) * (FOLDS + 1)} trainings apart", flush=True)
     if sparse:
         return
     search = LogisticRegressionCV(Cs=CS, cv=PredefinedSplit(folds), max_iter=1000)
-    took, fitted = seconds(lambda: search.fit(X, y))
+    took, fitted = timed(lambda: search.fit(X, y))
     print(f"{'lbfgs':<14}{took:6.2f} s  LogisticRegressionCV  C {float(np.ravel(fitted.C_)[0]):.3g}", flush=True)
 
 

@@ -311,6 +311,7 @@ def test_the_first_point_that_stays_within_the_error(module):
             [ROOT, ROOT, "DIR", "--only", "D hinge C=1 ", "--rows", 300, "--rounds", 1],
             r"\n1 rows, (\S+) to \1, median \1",
         ),
+        ("folds", ["large", "--rows", 3000], r"logistic .* reads \d.*\nhinge .* worst gap \d\S+e-0[4-9] .* passes \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),
         (

@@ -24,6 +24,7 @@ import pandas as pd
 import scipy.sparse as sp
 from clusters import NEEDED, bits, killing, on_one_worker
 from distributed import Client, LocalCluster
+from sklearn.model_selection import StratifiedKFold
 
 from streammargin.dask import cluster as on_cluster
 from streammargin.dask import partitions, pieces, spool
@@ -324,6 +325,62 @@ def test_weights_of_rows_and_several_columns_of_labels(client, rows):
     assert found.certificate.primal == pytest.approx(alone.certificate.primal, rel=2e-4)
 
 
+@pytest.mark.parametrize("kind", ["files", "Arrays", "Parquet", "batches", slow("DataFrame"), slow("Series")])
+def test_folds_are_those_of_one_machine(client, rows, files, frame, kind, tmp_path, monkeypatch):
+    """Rows are dealt by their number in all files, or by what a column holds, whoever reads them."""
+    X, y = rows
+    user = np.array([f"user {k % 7 * k % 50}" for k in range(3000)])
+    given = {"C": [1e-4, 0.01], **NEEDED, "tol": 1e-9}
+    data, held, fold = files, (X, y), {"cv": "4,rule=1se", "seed": 3}
+    if kind == "Arrays":
+        data, fold = arrays(rows), {"cv": np.arange(3000) // 11 % 3}
+    elif kind == "batches":
+        data, fold = in_batches(rows), {"cv": StratifiedKFold(3, shuffle=True, random_state=1)}
+    elif kind != "files":
+        held = frame.assign(user=user)
+        fold = {"cv": "4,by=user", "y": "label"}
+        data = in_frames(held)
+    if kind == "Parquet":
+        data = str(tmp_path / "rows.parquet")
+        held.to_parquet(data, row_group_size=250)
+    alone = sm.train(held, **given, **fold)
+    if kind == "Series":
+        fold, data = fold | {"y": data["label"]}, data.drop(columns="label")
+    elif kind == "Arrays":
+        fold = {"cv": da.from_array(fold["cv"], chunks=500)}
+    found = sm.dask.train(client, data, **given, **fold)
+    assert found.history[0]["data"]["groups"] == alone.history[0]["data"]["groups"]
+    ours, theirs = found.cross_validation, alone.cross_validation
+    assert ours.errors.tolist() == theirs.errors.tolist() and np.ptp(ours.errors) > 0.0
+    assert (ours.best, ours.se.tolist()) == (theirs.best, theirs.se.tolist()) and ours.gaps.max() <= 1e-9
+    assert found.converged and found.model.header["C"] == alone.model.header["C"]
+    np.testing.assert_allclose(found.model.coef_, alone.model.coef_, atol=1e-4)
+    if kind == "Parquet":
+        with on_one_worker(monkeypatch):
+            assert bits(sm.dask.train(client, data, **given, **fold)) == bits(found)
+
+
+def test_a_share_is_that_of_one_machine_and_its_scores_are_calibrated(client, rows, files):
+    given = {"valid": 0.2, "C": [1e-4, 0.01], "calibrate": "sigmoid", **NEEDED, "tol": 1e-9}
+    found, alone = sm.dask.train(client, files, **given), sm.train(rows, **given)
+    assert found.certificate.valid_error == alone.certificate.valid_error > 0.0
+    pair = [each.model.predict_proba(rows[0]) for each in (found, alone)]
+    np.testing.assert_allclose(*pair, atol=1e-4)
+
+
+def test_a_grid_is_made_of_the_first_rows_of_each_partition(client, rows):
+    """No other rows are in this process; their steps are made first."""
+    X, y = rows
+    X = np.abs(X) * (np.arange(3000) // 700 + 1.0)[:, None].astype(np.float32)
+    make = dask.delayed(lambda first, stop: (X[first:stop], y[first:stop]))
+    parts, given = [make(first, stop) for first, stop in pairwise(ENDS)], {"cv": 2, **NEEDED, "tol": 0.5}
+    found = sm.dask.train(client, parts, **given).cross_validation.Cs
+    first = np.concatenate([X[low : low + pieces.FEW // 40] for low in ENDS[:-1]])
+    np.testing.assert_allclose(found * (np.square(first).sum(axis=1).mean() + 1.0), np.logspace(-4, 2, 13), rtol=0.05)
+    stepped = sm.dask.train(client, parts, transform="unit", **given).cross_validation.Cs
+    np.testing.assert_allclose(stepped * 2.0, np.logspace(-4, 2, 13), rtol=0.01)
+
+
 @pytest.mark.parametrize("kind", ["Parquet", slow("DataFrame"), slow("Series"), "Arrays"])
 def test_tasks_of_collections_are_columns_or_lie_beside_the_rows(client, rows, frame, kind, tmp_path, monkeypatch):
     of_each = np.array(["north", "south", "west"])[np.arange(3000) // 7 % 3]
@@ -374,6 +431,11 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: (X, y), {"tasks": "task"}, "tasks is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"tasks": np.arange(50)}, r"tasks has shape \(50,\) but X has 3000 rows"),
         (lambda X, y: (X, y), {"tasks": np.arange(3000), "valid": PAIR}, r"unknown; give valid as \(X, y, tasks\)"),
+        (
+            lambda X, y: (X, y),
+            {"cv": "3,by=user"},
+            'cv="K,by=user" is for frames, .* the Array has none',
+        ),
         (lambda X, y: [dask.delayed(lambda: 1)()], {"tasks": np.arange(9)}, "tasks are a column of frames"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],

@@ -15,6 +15,7 @@ import numpy as np
 from dask.delayed import Delayed
 
 from streammargin.errors import UsageError
+from streammargin.sources.open import is_path, matching
 from streammargin.tables.formats import is_parquet
 from streammargin.tables.header import names_of
 from streammargin.tables.readers import arrow
@@ -46,6 +47,18 @@ def is_collection(data: object) -> bool:
     if isinstance(data, list):
         return bool(data) and all(map(dask.is_dask_collection, data))
     return dask.is_dask_collection(data)
+
+
+def files(data: object) -> object:
+    """Paths that mean the same in each process; patterns are replaced by the files that they match, in order."""
+    parts: Any = data if isinstance(data, (list, tuple)) else [data]
+    if not (parts and all(map(is_path, parts))):
+        raise UsageError(
+            "workers read files by themselves; give a path, a list of paths, a pattern like part-*.h5, or a collection "
+            "of dask"
+        )
+    found = [path for part in parts for path in matching(os.path.abspath(part))]
+    return found[0] if is_path(data) and len(found) == 1 else found
 
 
 class RowGroups(NamedTuple):

@@ -1,6 +1,6 @@
 """Pieces: the rows of a partition of a collection, in a file of the worker that has them.
 
-The process that trains has the husk of each, the same file without the rows: their shape, labels and names.
+The process that trains has the husk of each, the same file without rows: their shape, labels, names; and a few rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 from distributed import get_worker
 
+from streammargin.rows.blocks import Block, taken
 from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.hdf5.file import open_file
 from streammargin.sources.labels import TASKS
@@ -25,16 +26,18 @@ from streammargin.sources.views import View
 
 OPEN = 64  # pieces that a process has open at a time
 PART = 1 << 20  # bytes of a piece that are read at a time for its digest
+FEW = 1 << 13  # bytes of its first rows that whoever trains has
 
 
 class Written(NamedTuple):
-    """A piece that a worker has written: what is known of it, its digest, its husk; no rows: there is no file."""
+    """A piece that a worker has written: what is known, its digest, husk and first rows; no rows: there is no file."""
 
     address: str
     rows: int = 0
     facts: tuple[Any, ...] = ()
     digest: str = ""
     husk: bytes = b""
+    first: Block | None = None
 
 
 def place(file: str) -> str:
@@ -95,7 +98,9 @@ def written(path: str) -> Written:
     digest = digest_of(path)
     with open_file(path, None, None, None) as source:
         facts = (source.rows, source.features, source.nnz, source.dtype, source.sparse)
-    return Written(get_worker().address, source.rows, facts, digest, husk(path))
+        bounds = source.bounds(FEW)
+        first = source.read(0, int(bounds[1]), source.allocate(bounds)) if source.rows else None
+    return Written(get_worker().address, source.rows, facts, digest, husk(path), first)
 
 
 def close(folder: str) -> None:
@@ -135,15 +140,17 @@ def _opened(path: str, y: str | None) -> _OpenPiece:
 class Piece(View):
     """The rows of a partition. name: for messages; file: of a worker; path: of whoever has this, with rows or a husk.
 
-    y: the dataset of its labels, None for the usual one.
+    y: the dataset of its labels, None for the usual one. first: the rows beside a husk, for a first look.
 
     The file is opened when it is needed, so that a worker may have pieces of others among its own.
     """
 
     def __init__(
-        self, name: str, file: str, path: str, facts: tuple[Any, ...], digest: str, y: str | None = None
-    ) -> None:
+        self, name: str, file: str, path: str, facts: tuple[Any, ...], digest: str, y: str | None = None,
+        first: Block | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.file, self.path, self.digest, self._facts, self.y = name, file, path, digest, facts, y
+        self.first = first
         self.rows, self.features, self.nnz, self.dtype, self.sparse = facts
 
     def __reduce__(self) -> Any:
@@ -157,6 +164,11 @@ class Piece(View):
         if os.path.exists(self.path):
             return self.source.allocate(bounds)
         return Buffer(np.empty((0,) if self.sparse else (0, self.features), self.dtype))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        if self.first is not None:
+            return taken(self.first, np.arange(start, stop))
+        return self.source.read(start, stop, buffer)
 
     def place(self, row: int) -> tuple[str, int]:
         return self.name, row

@@ -14,7 +14,7 @@ import numpy as np
 from dask.delayed import Delayed
 
 from streammargin.arrow import dataset
-from streammargin.dask.train import files
+from streammargin.dask.partitions import files
 from streammargin.errors import UsageError
 from streammargin.model.base import Model
 from streammargin.model.columns import ERROR

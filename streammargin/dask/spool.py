@@ -32,6 +32,20 @@ from streammargin.tables.spool import OfTable
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
 
 
+class Pieces(ShardedSource):
+    """All pieces of a collection."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        super().__init__(pieces)
+        self.pieces: list[Piece] = pieces
+
+    def some_rows(self, bounds: np.ndarray) -> Iterator[tuple[int, int]]:
+        """The first ones of each piece, as this process has no others."""
+        for piece, start in zip(self.pieces, self.starts.tolist(), strict=False):
+            assert piece.first is not None
+            yield start, start + piece.first.rows()
+
+
 class Spool:
     """The pieces of a training. folder: one that all workers share; None: they are in the workers' own."""
 
@@ -86,7 +100,7 @@ class Spool:
 
     def write(
         self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], OfTable | None]
-    ) -> tuple[ShardedSource, OfTable | None]:  # fmt: skip
+    ) -> tuple[Pieces, OfTable | None]:  # fmt: skip
         """The rows of a collection as a source, and what made them of frames.
 
         roles: what the columns of frames are; None of batches, which have none. Raises DataError, UsageError,
@@ -99,7 +113,7 @@ class Spool:
         if made is not None and frames is not None and None in found:
             made = replace(made, schema=learn(made.table, tally=frames.tally).schema)
             found = self._each(write, rows, self._named(rows), *_bare(made), "")
-        source = ShardedSource(self._pieces(stack, rows, made, found))
+        source = Pieces(self._pieces(stack, rows, made, found))
         if made is not None and made.schema is None:
             table = made.table
             made = replace(made, schema=Schema(tuple(map(Column, table.values)), table.labels, weight=table.weight))
@@ -130,7 +144,7 @@ class Spool:
             path = os.path.join(home, f"{part.number}.h5")
             with open(path, "wb") as file:
                 file.write(known.husk)
-            pieces.append(Piece(part.name, part.file, path, known.facts, known.digest))
+            pieces.append(Piece(part.name, part.file, path, known.facts, known.digest, first=known.first))
             self._parts[part.file] = data, part, *kept, known.digest
             self._files[part.name] = part.file
             self.found(known.address, {part.file})

@@ -12,17 +12,19 @@ from dataclasses import replace
 from typing import Any
 
 import dask
+import numpy as np
 from dask.utils import parse_timedelta
 from distributed import Client, Security, rpc
 from distributed.comm import get_address_host
 
 from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
-from streammargin.dask.partitions import is_collection, partitions
+from streammargin.dask.partitions import files, is_collection, partitions
 from streammargin.dask.spool import Spool
 from streammargin.driver.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, Refusal, UsageError
 from streammargin.files import make_folder
+from streammargin.options.folds import Folds, Known
 from streammargin.options.others import refuse
 from streammargin.options.table import Options, with_table
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
@@ -30,7 +32,7 @@ from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.labels import TASKS
-from streammargin.sources.open import is_path, matching
+from streammargin.sources.open import is_path
 from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spool import OfTable
@@ -58,7 +60,7 @@ def train(
         folder that all workers share. Some partitions are computed twice: they must have the same rows each
         time. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of Arrays or of
         a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list of Delayed
-        ones. `valid` may be a collection as well.
+        ones. `valid` may be a collection as well, and `cv` the fold of each row in an Array or a Series.
     verbose, listeners, should_stop, **options : as for `streammargin.train`
 
     Raises
@@ -87,6 +89,8 @@ def train_on(
     if options.spool is not None:
         make_folder(options.spool)
         options = replace(options, spool=os.path.abspath(options.spool))
+    if isinstance(options.cv, Known) and dask.is_dask_collection(options.cv.given):
+        options = replace(options, cv=Known(np.asarray(client.compute(options.cv.given, sync=True))))
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(contextlib.closing(Spool(client, options.spool)))
         how = None
@@ -136,6 +140,8 @@ def _spooled(
     y, weight, tasks = (None if name in named else value for name, value in own.items())
     rows = partitions(data, y, weight, tasks, held_out=False)
     asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
+    by = getattr(options.cv, "by", None)
+    asked += [] if by is None else [f"cv=K,by={by}"]
 
     def roles(frames: Reader | None) -> OfTable | None:
         if frames is None and asked:
@@ -145,10 +151,14 @@ def _spooled(
         if frames is None:
             return None
         label, weight, tasks = (given or named.get(name) for given, name in zip(rows.beside, own, strict=True))
-        return OfTable(with_roles(frames, replace(asked_of(options), y=label), weight, tasks=tasks), told=False)
+        beside, naming = (tasks, "tasks") if by is None else (by, "cv")
+        chosen = replace(asked_of(options), y=label)
+        return OfTable(with_roles(frames, chosen, weight, tasks=beside, naming_tasks=naming), told=False)
 
     source, how = spool.write(stack, rows, roles)
     left = dict.fromkeys([*own, *NAMES]) | {"tasks": None if options.tasks is None else TASKS}
+    if isinstance(options.cv, Folds) and by is not None:  # written beside the rows, as tasks are
+        left["cv"] = options.cv.replace(by=TASKS)
     return source, how, Options.of({**vars(options), **left})
 
 
@@ -174,18 +184,6 @@ def _held_out(stack: contextlib.ExitStack, spool: Spool, how: OfTable | None, op
         return OfTable(Table(frames, asked, schema.values, labels, tasks=beside), schema, told=False)
 
     return spool.write(stack, rows, roles)[0]
-
-
-def files(data: object) -> object:
-    """Paths that mean the same in each process; patterns are replaced by the files that they match, in order."""
-    parts: Any = data if isinstance(data, (list, tuple)) else [data]
-    if not (parts and all(map(is_path, parts))):
-        raise UsageError(
-            "workers read files by themselves; give a path, a list of paths, a pattern like part-*.h5, or a collection "
-            "of dask"
-        )
-    found = [path for part in parts for path in matching(os.path.abspath(part))]
-    return found[0] if is_path(data) and len(found) == 1 else found
 
 
 @contextlib.contextmanager

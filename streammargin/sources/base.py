@@ -18,6 +18,8 @@ from streammargin.rows.blocks import Block
 from streammargin.wording import brief
 
 MUCH = 1e3  # ratio of the largest range of columns to the smallest that is worth a warning
+SAMPLED = 1 << 12  # most rows of `some_rows`
+PLACES = 8  # stretches of them
 
 
 class Buffer(NamedTuple):
@@ -118,6 +120,11 @@ class Source(ABC):
         Values are checked elsewhere (driver/prefetch.py). Raises DataError for a truncated or
         inconsistent file, ReadWriteError if the disk fails.
         """
+
+    def some_rows(self, bounds: np.ndarray) -> Iterator[tuple[int, int]]:
+        """A few stretches of rows (first, stop), each within a block of these bounds, for a first look at values."""
+        for number in np.unique(np.linspace(0, len(bounds) - 2, PLACES).astype(int)).tolist():
+            yield int(bounds[number]), min(int(bounds[number + 1]), int(bounds[number]) + SAMPLED // PLACES)
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file that contains a row, row number in it), for messages."""

@@ -44,10 +44,10 @@ class View(Source):
         self.dtype: np.dtype = source.dtype
         self.sparse: bool = source.sparse
 
-    (whole, bounds, buffer_bytes, held_bytes, allocate, read, place, label_place, has_labels, labels,
+    (whole, bounds, some_rows, buffer_bytes, held_bytes, allocate, read, place, label_place, has_labels, labels,
      outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, names_bytes,
      feature_names, schema, files, check_unchanged, fingerprint, layout, close, mask, named, of_others) = cast(
-        Any, [_Forwarded() for _ in range(28)])  # fmt: skip
+        Any, [_Forwarded() for _ in range(29)])  # fmt: skip
 
 
 class Changed(View):

@@ -36,8 +36,6 @@ LARGE = 2.0  # a fold of more rows than so many even ones is told
 
 # values of C times the mean ||x||^2: half a decade apart; a decade and two decades, if there is not enough memory
 GRIDS = tuple(np.logspace(-4.0, 2.0, count) for count in (13, 7, 4))
-SAMPLED = 1 << 12  # most rows whose lengths are read for it
-PLACES = 8  # stretches of them
 
 Given = Folds | Known | Share
 
@@ -228,11 +226,9 @@ class FoldValidator(Validator):
         return np.concatenate([found, found.mean(axis=0)[None]] if self.tried.whole else [found]).ravel()
 
 
-def check_place(source: Source, options: Options, remote: bool) -> None:
+def check_place(source: Source, options: Options) -> None:
     """UsageError for rows that cannot be in folds yet."""
     name = "cv" if options.valid is None else f"valid={options.valid}"
-    if remote:
-        raise UsageError(f"`{name}` needs all rows in one place, and those of dask are in several; give `valid=DATA`")
     if len(source.outputs() or ()) > 1:
         raise UsageError(f"`{name}` takes one label a row, and these rows have several; name one column with `y`")
 
@@ -260,9 +256,7 @@ def _mean_square(source: Source) -> float:
     """The mean of ||x||^2 over some rows, from a few places."""
     bounds = source.bounds(1 << 20)
     buffer, total, seen = source.allocate(bounds), 0.0, 0
-    for number in np.unique(np.linspace(0, len(bounds) - 2, PLACES).astype(int)).tolist():
-        low = int(bounds[number])
-        high = min(int(bounds[number + 1]), low + SAMPLED // PLACES)
+    for low, high in source.some_rows(bounds):
         block = check_block(source, source.read(low, high, buffer), low)
         values = values_of(block)
         values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values

@@ -183,7 +183,7 @@ def _open_rows(stack: ExitStack, data: object, options: Options, remote: bool) -
         raise UsageError(f"{source.name} is in the memory of this process, and others cannot read it; give paths")
     source = transformed(source, options)
     if options.folds is not None:
-        check_place(source, options, remote)
+        check_place(source, options)
     return _Rows(stored, source, watched, remote)
 
 

@@ -18,6 +18,7 @@ from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema
 from streammargin.tables.asked import ERROR, Asked
+from streammargin.tables.elsewhere import lie_outside
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.open import open_table
@@ -64,13 +65,21 @@ class RespooledRows:
             told = ", ".join(data)
             raise DataError(f"{told} is a table, and {self.model} was trained on other rows; give the file of its rows")
         schema = Schema.from_plain(plain)
-        y = schema.labels if self.names["y"] is None else self.names["y"]
-        expected = Expected(y if isinstance(y, str) else next(iter(y), None), True, schema.known)
+        known = self.header["problem"]["names"]  # labels and weights of other files
+        y, weight = self.names["y"] or schema.labels or known["y"], self.names["sample_weight"] or ""
+        if not y:
+            raise UsageError(f"the labels of {self.model} were an array; name them with `y`, as `y=FILE.npy`")
+        own = None if lie_outside(y, ()) else y
+        expected = Expected(own if isinstance(own, str) else next(iter(own or ()), None), own is not None, schema.known)
         reader = again(self.stack, open_table(data, expected, room=Room(self.memory)), self.folder)
-        labels, weight = places_of(reader, apart(y, reader)), self.names["sample_weight"] or ""
+        others: Any = [
+            each if lie_outside(each, reader.columns) else None for each in (y, weight or known["sample_weight"])
+        ]
+        labels = () if others[0] is not None else places_of(reader, apart(y, reader))
         if self.weighted and not weight:
             weight = schema.weight
-        if self.weighted and self.header["problem"]["weighted"] and not weight:
+        weight = "" if others[1] is not None else weight
+        if self.weighted and self.header["problem"]["weighted"] and not weight and others[1] is None:
             raise UsageError(f"the rows of {self.model} have weights; name their column with `sample_weight`")
         if weight and weight not in reader.columns:
             raise UsageError(f"{reader.name} has no column {weight} for `sample_weight`")
@@ -80,7 +89,7 @@ class RespooledRows:
             raise UsageError(f"{reader.name}: the column {min(shared)} is one that {self.model} was trained on; name "
                              "another with `y`, `sample_weight` or `tasks`")  # fmt: skip
         table = Table(reader, Asked(unknown=self.unknown), schema.values, labels, weight, tasks)
-        return OfTable(table, schema, told=False)
+        return OfTable(table, schema, told=False, y=others[0], weight=others[1] if self.weighted else None)
 
     def _matrix(self, data: Sequence[str]) -> OfMatrix:
         given = {name: value for name, value in self.names.items() if value is not None}

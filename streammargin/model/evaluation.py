@@ -20,9 +20,7 @@ from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET, Scorer
-from streammargin.ordered import columns_of
 from streammargin.points.base import Answer, answered, exact
-from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 from streammargin.sources.labels import LabelCursor, class_values, distinct, number_rows, number_values, shifted
 from streammargin.sources.names import listed
@@ -378,8 +376,6 @@ def judged(
     ranks = _bytes_for_ranks(model, source, memory)
     tally = made(ranks, workers)
     stored = LabelCursor(source.labels()) if isinstance(source, Source) else None
-    if not isinstance(source, Source) and y is not None and not isinstance(y, str) and not columns_of(y):
-        stored = LabelCursor(iter([as_array(y, "y")]))
 
     def labelled(pieces: list[ModelRows]) -> Iterator[tuple[ModelRows, Any]]:
         """The pieces with their labels as the tally takes them; in order, as labels of files are."""

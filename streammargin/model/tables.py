@@ -20,15 +20,17 @@ from streammargin.model.columns import checked
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import is_matrix
 from streammargin.sources.batch import Batch, Ordered
+from streammargin.sources.hdf5.columns import LABELS
 from streammargin.sources.labels import ATTRIBUTE, LabelCursor
 from streammargin.sources.names import all_of
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import TEXT, Schema, plain_schema
 from streammargin.tables.asked import Asked
+from streammargin.tables.elsewhere import column_of, lie_outside
 from streammargin.tables.file_format import NPZ, TENSORS
 from streammargin.tables.formats import format_of, is_pipe
 from streammargin.tables.header import Expected
-from streammargin.tables.matrices.base import MEMORY, How, tasks_in_memory
+from streammargin.tables.matrices.base import MEMORY, How, beside, tasks_in_memory
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import USUAL, Room
@@ -63,27 +65,30 @@ def in_order(data: Any, model: Scorer, schema: Schema | None, wanted: WantedRows
             yield _of_files(stack, paths_of(data), model, wanted)
         else:
             known = schema or plain_schema(model.feature_names_in_, model.answer.features, model.header.get(ATTRIBUTE))
-            yield _of_table(data, known, tuple(model.outputs or ()), wanted, missing)
+            yield _of_table(stack, data, known, tuple(model.outputs or ()), wanted, missing)
 
 
-def _of_table(data: Any, schema: Schema, outputs: tuple[str, ...], wanted: WantedRows, missing: str) -> Ordered:
+def _of_table(
+    stack: ExitStack, data: Any, schema: Schema, outputs: tuple[str, ...], wanted: WantedRows, missing: str
+) -> Ordered:  # fmt: skip
     """The rows of a table as the schema of a model makes them; outputs: the columns of its labels, if several."""
     asked, y, tasks = Asked(unknown=wanted.unknown), wanted.y, wanted.tasks
     if tasks is not None and not isinstance(tasks, str):
         raise UsageError("`tasks` of a table is the name of a column, not an array; put the tasks into the table")
-    if y is not None and not isinstance(y, (str, int, tuple)):
-        raise UsageError("`y` of a table is the name of a column, not an array; put the labels into the table")
     y = (schema.labels or outputs if y is None else y) if wanted.labelled else None
-    if y == ():
+    if isinstance(y, tuple) and not y:
         raise UsageError("the column of the labels is not known; name it with `y`")
-    label = next(iter(schema.labels), None) if y is None or isinstance(y, tuple) else y
+    own = None if lie_outside(y, ()) else y
+    label = next(iter(schema.labels), None) if own is None or isinstance(own, tuple) else own
     room = USUAL if wanted.memory is None else Room(wanted.memory)
-    reader = open_table(data, Expected(label, y is not None, schema.known), room=room)
-    labels = () if y is None else tuple(map(str, apart(y, reader)))
+    reader = open_table(data, Expected(label, own is not None, schema.known), room=room)
+    outside = y if lie_outside(y, reader.columns) else None
+    labels = () if y is None or outside is not None else tuple(map(str, apart(y, reader)))
     schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
     from streammargin.tables.apply import rows_of
 
     found = rows_of(reader, schema, asked, NamesBeside(labels, id=wanted.id, tasks=tasks or ""))
+    found = beside(found, reader.name, How("", stack, y=column_of(outside, reader.name, LABELS)))
     return Ordered(found, schema.sparse, schema.features, np.dtype(schema.dtype), name=reader.name,
                    key=reader.fingerprint, matched=True)  # fmt: skip
 
@@ -97,6 +102,8 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: WantedR
     memory = MEMORY if wanted.memory is None else wanted.memory
     how = How(near, stack, wanted.x, y, None, memory, mask=wanted.mask, columns=model.shared(wanted.missing_columns))
     found = model.with_columns(replace(open_matrix(paths, how), name=name), wanted.missing_columns, wanted.memory)
+    if wanted.labelled and y is None and wanted.y is not None:
+        found = replace(found, batches=beside(found.batches, name, replace(how, y=column_of(wanted.y, name, LABELS))))
     ids = [_names(found, name, paths, how, column) for column in wanted.id]
     features = model.answer.features if found.features is None else found.features
 

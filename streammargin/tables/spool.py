@@ -26,6 +26,7 @@ from streammargin.files import STANDARD_INPUT, check_apart, make_folder, tempora
 from streammargin.sizes import format_size
 from streammargin.sources.arrays import value_dtype
 from streammargin.sources.batch import Batch, Narrowing, Ordered
+from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 from streammargin.sources.hdf5.file import SCHEMA, open_file
 from streammargin.sources.hdf5.from_batches import write_batches, write_rows
 from streammargin.sources.hdf5.nodes import attribute
@@ -35,11 +36,12 @@ from streammargin.sources.schema import TEXT, Column, Schema
 from streammargin.sources.views import View
 from streammargin.tables.apply import beside_rows, fill, rows_of
 from streammargin.tables.dates import like_dates
+from streammargin.tables.elsewhere import column_of, column_of_labels
 from streammargin.tables.formats import files_of
 from streammargin.tables.learn import FEWEST, learn, say_dates, say_ids
-from streammargin.tables.matrices.base import MEMORY, How
+from streammargin.tables.matrices.base import MEMORY, How, beside
 from streammargin.tables.matrices.open import fingerprint, open_matrix
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import Reader, stamp
 from streammargin.tables.readers.delimited import Delimited
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Rising, fits_float32
@@ -81,8 +83,9 @@ class SpooledSource(View):
     """The rows of a spool under the name of what it was made of, with the schema that made them."""
 
     def __init__(self, path: str, rows: Spoolable, y: Any = None, weight: Any = None) -> None:
-        super().__init__(open_file(path, None, y, weight))
-        self.name: str = rows.name
+        source = open_file(path, None, y, weight)
+        source.name = rows.name
+        super().__init__(source)
         self._rows = rows
         self.named = rows.named
         plain = self.schema()
@@ -287,6 +290,7 @@ class OfTable(Spoolable):
     `told`   whether the size is said before it is written.
     `check`  raises if so many rows of so many columns, each of these bytes at least, cannot be used. Then nothing is
              written.
+    `y`, `weight`  labels and weights of another file, FILE.npy or FILE:NAME, in the order of the rows.
     """
 
     table: Table
@@ -294,16 +298,23 @@ class OfTable(Spoolable):
     dtype: np.dtype | None = None
     told: bool = True
     check: Check = lambda rows, features, row_bytes: None
+    y: str | None = None
+    weight: str | None = None
 
     @property
     def name(self) -> str:
         return self.table.name
 
+    @property
+    def named(self) -> Mapping[str, object]:
+        return {"y": self.y, "sample_weight": self.weight}
+
     def key(self) -> str:
-        return self.table.key(self.schema)
+        own, others = self.table.key(self.schema), _files_named(self.y, self.weight)
+        return f"{own} {self.y} {self.weight} {stamp(others)}" if own and others else own
 
     def files(self) -> list[str]:
-        return self.table.reader.files()
+        return [*self.table.reader.files(), *_files_named(self.y, self.weight)]
 
     def write(self, path: str, force: bool) -> RowWriter:
         """Text is parsed once; what was parsed is kept beside the output meanwhile."""
@@ -345,9 +356,13 @@ class OfTable(Spoolable):
             size = format_size(count * schema.row_bytes) + " of numbers" * (not again)
             size = "as large as their words need" if words else f"{size} at most"
             note(f"{self.name}: {what} {size}")
-        found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
-                        _label_column(self.table), name=self.name, key=self.key)  # fmt: skip
-        return write_rows(found, path, force, lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain())})
+        label = _label_column(self.table) or column_of_labels(self.y)
+        with contextlib.ExitStack() as stack:
+            y, weight = column_of(self.y, self.name, LABELS), column_of(self.weight, self.name, WEIGHTS)
+            parts = beside(parts, self.name, How(path, stack, y=y, weight=weight))
+            found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
+                            label, name=self.name, key=self.key)  # fmt: skip
+            return write_rows(found, path, force, lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain())})
 
 
 def _label_column(table: Table) -> LabelColumn | None:
@@ -381,17 +396,12 @@ class OfMatrix(Spoolable):
         return {"x": self.how.x, "y": self.how.y, "sample_weight": self.how.weight}
 
     def key(self) -> str:
-        files = fingerprint([*self.paths, *self._named()])
+        files = fingerprint([*self.paths, *_files_named(self.how.y, self.how.weight)])
         told = repr((files, replace(self.how, memory=MEMORY), __version__))  # which any may be
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest() if files else ""
 
-    def _named(self) -> list[str]:
-        """The files that labels and weights are read from."""
-        found = [part for name in (self.how.y, self.how.weight) if name for part in (name, name.rpartition(":")[0])]
-        return [name for name in found if os.path.isfile(name)]
-
     def files(self) -> list[str]:
-        return files_of([*self.paths, *self._named()])
+        return files_of([*self.paths, *_files_named(self.how.y, self.how.weight)])
 
     def write(self, path: str, force: bool) -> RowWriter:
         with contextlib.ExitStack() as stack:
@@ -401,6 +411,12 @@ class OfMatrix(Spoolable):
             rows = _labelled(found, self.name) if self.labelled else found.batches
             found = replace(found, batches=rows, name=self.name, key=self.key)
             return write_rows(found, path, force, lambda: {KEY: found.before})
+
+
+def _files_named(*columns: str | None) -> list[str]:
+    """The files that labels and weights of these names are read from."""
+    found = [part for name in columns if name for part in (name, name.rpartition(":")[0])]
+    return [name for name in found if os.path.isfile(name)]
 
 
 def _labelled(found: Ordered, name: str) -> Iterator[Batch]:

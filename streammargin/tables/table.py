@@ -80,7 +80,7 @@ def with_roles(
 
     unlabelled: for messages, what to do if there is no label; "" if there must be one.
     """
-    if len(reader.columns) == 1 and labelled and not reader.typed:
+    if len(reader.columns) == 1 and labelled and asked.y != "" and not reader.typed:
         raise DataError(
             f"{reader.name}, line 1: one column only, but rows need a label and values; is there another separator "
             f"than a comma, tab, semicolon or bar?"
@@ -164,8 +164,9 @@ def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tu
         named = short(labels[0]) if reader.named else f"column {reader.columns.index(labels[0])}"
         note(f"{reader.name}: the label is {named}")
     alike = [name for name in values if name.lower() in LABEL_NAMES]
-    if alike and not labelled:
-        warn(f"{reader.name}: used as values, since `label=False`: {all_of(alike)}")
+    if alike and (not labelled or asked.y == ""):
+        why = "`y` names others" if labelled else "`label=False`"
+        warn(f"{reader.name}: used as values, since {why}: {all_of(alike)}")
     if reader.named and not reader.typed:
         say_doubts(reader.name, reader.columns, asked.y in reader.columns)
 

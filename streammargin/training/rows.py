@@ -62,7 +62,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         if isinstance(cv, Folds) and lie_inside(cv.by):
             cv = cv.replace(by=TASKS)
         return source, _without(options, ["x", "y", "sample_weight", SPOOL], valid=valid, tasks=tasks, cv=cv)
-    if is_table(data) and (not beside or is_path(data)):
+    if is_table(data) and (not beside or is_path(data) or is_shards(data)):
         from streammargin.training.tables import of_table
 
         source, valid = of_table(stack, data, options)

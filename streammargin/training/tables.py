@@ -17,6 +17,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import name_of_labels, opened, paths_of
 from streammargin.tables.asked import ERROR, Asked
+from streammargin.tables.elsewhere import lie_outside
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How, tasks_in_memory
 from streammargin.tables.open import open_table
@@ -29,21 +30,32 @@ from streammargin.wording import shown
 
 def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
     """The rows of a table as a source, and the held-out data, if these are a table as one, too."""
-    for name in ("y", "sample_weight", "tasks"):
-        if not isinstance(getattr(options, name), (str, int, tuple, type(None))):
-            raise UsageError(f"`{name}` of a table is the name of a column, not {shown(getattr(options, name))}")
+    if not isinstance(options.tasks, (str, type(None))):
+        raise UsageError(f"`tasks` of a table is the name of a column, not {shown(options.tasks)}")
     if options.x is not None:
         raise UsageError("`x` names a dataset of HDF5; name the columns of a table with `columns`")
-    asked = asked_of(options)
+    y, weight = (os.fspath(each) if isinstance(each, os.PathLike) else each
+                 for each in (options.y, options.sample_weight))  # fmt: skip
+    of_columns = asked_of(options)
+    asked = replace(of_columns, y="") if lie_outside(y, ()) else of_columns
     room = Room(parse_size(options.memory), "" if options.spool is None else os.path.join(options.spool, "rows"))
     reader = again(stack, open_table(data, _expected(asked), room=room), options.spool)
-    weight, by = options.sample_weight, getattr(options.cv, "by", None)
+    by = getattr(options.cv, "by", None)
     tasks, naming = (by, "cv") if options.tasks is None else (options.tasks, "tasks")
-    table = with_roles(reader, asked, weight, tasks=tasks, naming_tasks=naming)  # type: ignore[arg-type]  # checked
+    others = [each if lie_outside(each, reader.columns) else None for each in (y, weight)]
+    asked = of_columns if others[0] is None else asked  # a column may be called like a file
+    own = weight if others[1] is None else None
+    table = with_roles(reader, asked, own, tasks=tasks, naming_tasks=naming)  # type: ignore[arg-type]  # checked
     check = functools.partial(_check_memory, options, table.name, len(table.labels))
     read = _read(data, options)
-    source = stack.enter_context(spooled(OfTable(table, check=check), options.spool, read=read))
+    files = [each if isinstance(each, str) else None for each in others]
+    arrays = [None if isinstance(each, str) else each for each in others]
+    rows = OfTable(table, check=check, y=files[0], weight=files[1])
+    source = stack.enter_context(spooled(rows, options.spool, y=arrays[0], weight=arrays[1], read=read))
     valid = options.valid
+    if others[0] is not None and is_table(valid):
+        raise UsageError("`y` has the labels of the training rows alone, so those of `valid` are not known; put labels "
+                         "into a column of both tables, or hold out a share of the rows with `valid=0.2`")  # fmt: skip
     if is_table(valid):
         assert source.table_schema is not None
         known = source.table_schema.known
@@ -67,7 +79,7 @@ def _expected(asked: Asked, known: frozenset[str] = frozenset()) -> Expected:
     """The allowed contents of the first line of a text; known: columns of the training."""
     if isinstance(asked.y, tuple):
         return Expected(names=known | set(asked.y))
-    return Expected(asked.y, names=known)
+    return Expected(None if asked.y == "" else asked.y, asked.y != "", known)
 
 
 def of_matrix(stack: ExitStack, data: object, options: Options) -> tuple[Source, object, object]:

@@ -92,7 +92,7 @@ class HDF5Source(Source):
             self._others.append(other)
         if column.length != self.rows:
             raise DataError(
-                f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
+                f"{column.name} has {column.length} entries but {self.name} has {self.rows} rows; they must agree"
             )
         column.wanted = self._wanted
         self._named[name, what] = column
@@ -107,7 +107,7 @@ class HDF5Source(Source):
             yield from self._column(self._y or "y").chunks(chunk)
             return
         if np.ndim(self._y) not in (1, 2) or len(self._y) != self.rows:
-            raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
+            raise DataError(f"y has shape {np.shape(self._y)} but {self.name} has {self.rows} rows; they must agree")
         yield from in_pieces(self._y, self._outputs, chunk)
 
     def outputs(self) -> list[str] | None:

@@ -29,7 +29,7 @@ class How:
 
     `near`              the output. Temporary files go next to it, and no input may be it.
     `opened`            closes what stays open while batches are read.
-    `x`, `y`, `weight`  names of arrays in an archive. y and weight may be FILE.npy and FILE:NAME too.
+    `x`, `y`, `weight`  names of arrays in an archive. y and weight may be FILE.npy, FILE:NAME and columns.
     `memory`            bytes for sorting.
     `features`          columns, None for as many as there are.
     `zero_based`        whether columns of svmlight begin at 0.
@@ -41,8 +41,8 @@ class How:
     near: str
     opened: contextlib.ExitStack = field(compare=False, repr=False)
     x: str | None = None
-    y: str | None = None
-    weight: str | None = None
+    y: Any = None
+    weight: Any = None
     memory: int = MEMORY
     features: int | None = None
     zero_based: bool = False
@@ -66,7 +66,7 @@ def beside(found: Iterator[Batch], path: str, how: How, inside: Inside = nowhere
 
     grouped = [] if how.groups is None else [(how.groups, GROUPS)]
     for given, what in ((how.y, LABELS), (how.weight, WEIGHTS), *grouped):
-        take = inside(given, what)
+        take = inside(given, what) if given is None or isinstance(given, str) else None
         if take is not None:
             found = with_column(found, what[0], take, path)
         elif given is not None:
@@ -83,13 +83,13 @@ def with_column(found: Iterator[Batch], part: str, take: Take, name: str) -> Ite
 
 
 def _of_others(
-    found: Iterator[Batch], given: str, home: Any, path: str, how: How, what: tuple[str, str]
+    found: Iterator[Batch], given: Any, home: Any, path: str, how: How, what: tuple[str, str]
 ) -> Iterator[Batch]:  # fmt: skip
-    """The batches with the labels or weights of this name in another file."""
+    """The batches with the labels or weights of a column, or of this name in another file."""
     from streammargin.sources.hdf5.columns import open_column
 
     noun = what[0]
-    column, other = open_column(given, home, path, what)
+    column, other = open_column(given, home, path, what) if isinstance(given, str) else (given, None)
     if other is not None:
         how.opened.callback(other.close)
     check_apart({"the output": how.near}, column.files)

@@ -16,13 +16,15 @@ from streammargin.errors import DataError
 from streammargin.files import STANDARD_INPUT, no_file
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.columns import alike
+from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 from streammargin.sources.kinds import column_saved, first_bytes
 from streammargin.sources.labels import LabelColumn, LabelCursor
 from streammargin.sources.masked import none_has
 from streammargin.sources.names import chosen
 from streammargin.sources.open import check_files
+from streammargin.tables.elsewhere import column_of, column_of_labels, split_name
 from streammargin.tables.file_format import MARKET, SVMLIGHT, ZARR
-from streammargin.tables.formats import FORMATS, files_of, format_of, is_pipe, is_table, parts_of, piped
+from streammargin.tables.formats import FORMATS, files_of, format_of, is_pipe, parts_of, piped
 from streammargin.tables.header import is_number, may_be_index
 from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import How
@@ -30,6 +32,8 @@ from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room, stamp
 from streammargin.tables.textfile import PIECE, Text
 from streammargin.wording import short
+
+NAMED = (MARKET, ZARR)  # whose rows may have names
 
 
 def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Ordered:
@@ -82,7 +86,7 @@ def _open(path: str, how: How, kind: str | None) -> Ordered:
         check_files(path)
     if kind == MARKET and os.path.isdir(path):
         path = market.inside(path) or path
-    pipe, table = is_pipe(path), split_name(how.y)
+    pipe, table = is_pipe(path), split_name(how.y) if kind in NAMED else None
     if not pipe and not os.path.exists(path):
         raise no_file(path)
     name = "standard input" if path == STANDARD_INPUT else path
@@ -94,8 +98,13 @@ def _open(path: str, how: How, kind: str | None) -> Ordered:
         raise DataError(f"{name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
     elif not os.path.isdir(path):
         first_bytes(path)  # says why it cannot be read
-    found = FORMATS[kind].opened(given, how if table is None else replace(how, y=None))
-    return found if table is None else labelled(found, name, *table)
+    if table is not None:
+        return labelled(FORMATS[kind].opened(given, replace(how, y=None)), name, *table)
+    label = column_of_labels(how.y)
+    if kind not in NAMED:
+        how = replace(how, y=column_of(how.y, name, LABELS), weight=column_of(how.weight, name, WEIGHTS))
+    found = FORMATS[kind].opened(given, how)
+    return found if label is None else replace(found, label=label)
 
 
 def fingerprint(paths: Sequence[str]) -> str:
@@ -103,12 +112,6 @@ def fingerprint(paths: Sequence[str]) -> str:
     if any(map(is_pipe, paths)):
         return ""
     return stamp(files_of(list(paths)))
-
-
-def split_name(y: str | None) -> tuple[str, str] | None:
-    """(path of a table, column) if the labels are a column of a table; else None."""
-    path, colon, column = (y or "").rpartition(":")
-    return (path, column) if colon and os.path.isfile(path) and is_table(path) else None
 
 
 def labelled(found: Ordered, name: str, path: str, column: str) -> Ordered:

@@ -1,0 +1,111 @@
+"""Labels and weights of a table that lie outside it: in an array, a .npy, a dataset, or a column of another table."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.errors import DataError, InputMissingError, UsageError
+
+N, D = 240, 3
+RNG = np.random.default_rng(4)
+X = RNG.standard_normal((N, D)).astype(np.float32)
+WORDS = np.where(X @ [2.0, -1.0, 0.5] + RNG.standard_normal(N) > 0, "007", "7")
+WEIGHTS = RNG.random(N)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), D)
+    table = pa.table({"emb": lists})
+    pq.write_table(table, "emb.parquet")
+    pyarrow.feather.write_feather(table, "emb.arrow")
+    np.savetxt("emb.csv", X, fmt="%.9g", delimiter=",", header="a,b,c", comments="")
+    np.save("emb.npy", X)
+    np.save("kind.npy", WORDS)
+    pq.write_table(pa.table({"name": [str(k) for k in range(N)], "kind": WORDS, "w": WEIGHTS}), "beside.parquet")
+    with open("beside.csv", "w") as file:
+        file.write("kind\n" + "".join(f"{word}\n" for word in WORDS))
+    with h5py.File("beside.h5", "w") as file:
+        file["kind"] = WORDS.astype("S")
+
+
+PLACES = ["kind.npy", "beside.parquet:kind", "beside.csv:kind", "beside.h5:kind", WORDS]
+
+
+@pytest.mark.parametrize("data", ["emb.parquet", "emb.arrow", "emb.csv", "emb.npy"])
+def test_labels_of_another_file_are_taken_in_the_order_of_the_rows(files, data):
+    expected = sm.train((X, WORDS), C=0.1, sample_weight=WEIGHTS).model
+    for y in PLACES:
+        weight = WEIGHTS if isinstance(y, np.ndarray) else "beside.parquet:w"
+        model = sm.train(data, y=y, C=0.1, sample_weight=weight).model
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        assert model.classes_.tolist() == ["007", "7"]
+        assert model.evaluate(data, y=y)["accuracy"] == np.mean(expected.predict(X) == WORDS)
+        assert model.predict(data).tolist() == expected.predict(X).tolist()
+
+
+@pytest.mark.parametrize("data", ["emb.parquet", "emb.npy"])
+def test_as_many_labels_as_rows(files, data):
+    model = sm.train((X, WORDS)).model
+    for wrong in (WORDS[:-1], np.append(WORDS, "7")):
+        np.save("wrong.npy", wrong)
+        pq.write_table(pa.table({"kind": wrong}), "wrong.parquet")
+        for y in ("wrong.npy", "wrong.parquet:kind", wrong):
+            with pytest.raises(DataError, match=rf"{len(wrong)}.* {data} has"):
+                sm.train(data, y=y)
+            with pytest.raises(DataError, match=rf"{len(wrong)}.* {data} has"):
+                model.evaluate(data, y=y)
+    with pytest.raises(DataError, match=r"beside.parquet has no column nix of labels; it has name, kind, w"):
+        sm.train(data, y="beside.parquet:nix")
+    with pytest.raises(InputMissingError, match=r"nix\.npy"):
+        sm.train(data, y="nix.npy")
+
+
+def test_held_out_tables_have_no_labels_then(files):
+    with pytest.raises(UsageError, match=r"`y` has the labels of the training rows alone|y has the labels"):
+        sm.train("emb.parquet", y="kind.npy", valid="emb.arrow")
+    assert sm.train("emb.parquet", y="kind.npy", valid="20%").model.classes_.tolist() == ["007", "7"]
+
+
+def test_a_column_of_this_name_comes_first(files):
+    table = pq.read_table("emb.parquet").append_column("kind.npy", pa.array(WORDS[::-1]))
+    pq.write_table(table.append_column("label", pa.array(np.zeros(N))), "both.parquet")
+    expected = sm.train((X, WORDS[::-1])).model
+    np.testing.assert_array_equal(sm.train("both.parquet", y="kind.npy", drop="label").model.coef_, expected.coef_)
+
+
+def test_a_spool_is_used_again_while_the_labels_stay(files, capsys):
+    command = [
+        "train",
+        "emb.parquet",
+        "--y",
+        "kind.npy",
+        "--sample-weight",
+        "beside.parquet:w",
+        "-o",
+        "m.npz",
+        "--spool",
+        "s",
+    ]
+    assert main(command) == 0
+    assert main([*command, "--force"]) == 0
+    assert "nothing has changed" in capsys.readouterr().err
+    first = sm.load_model("m.npz").coef_
+    assert main(["verify", "m.npz", "emb.parquet"]) == 0
+    np.save("kind.npy", WORDS[::-1])
+    assert main([*command, "--force"]) == 0
+    assert "nothing has changed" not in capsys.readouterr().err
+    assert not np.array_equal(sm.load_model("m.npz").coef_, first)
+    sm.train("emb.parquet", y=WORDS).model.save("array.npz")
+    assert main(["verify", "array.npz", "emb.parquet"]) == 2
+    assert "were an array; name them with --y" in capsys.readouterr().err
+    np.save("kind.npy", WORDS)
+    assert main(["verify", "array.npz", "emb.parquet", "--y", "kind.npy"]) == 0

@@ -118,8 +118,8 @@ def main() -> None:
         before = ["--init", f"l21_{C}.npz"]
     for column in ("cell_type", "true_type"):
         run("evaluate", "types.npz", "new.h5ad", "--y", f"obs/{column}", *rows)
-    run("predict", "types.npz", "new.h5ad", *rows, "--obs", "predicted", "-o", "annotated.h5ad", "--force")
-    run("predict", "types.npz", "new.h5ad", *rows, "--probability", "--id", "obs/_index", "-o", "cells.csv", "--force")
+    run("predict", "types.npz", "new.h5ad", *rows, "--obs", "predicted", "--probability", "-o", "annotated.h5ad",
+        "--force")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="columns to put first in each line: of a table, or datasets beside the rows, FILE:NAME "
                         "or FILE.npy; `barcode` names single cells")  # fmt: skip
     parser.add_argument("--obs", type=name, metavar="NAME",
-                        help="write a copy of an .h5ad file with the labels as this column of obs")  # fmt: skip
+                        help="write a copy of an .h5ad file with the labels as this column of obs; --probability adds "
+                        "probabilities as obsm/NAME_probability")  # fmt: skip
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
         "--decision", action="store_true", help="write scores instead of labels, below a header of classes or outputs"
@@ -95,10 +96,9 @@ def _writer(options: argparse.Namespace, outputs: list[str] | None) -> Write | N
         if is_ordered(options.data[0]):
             raise UsageError(f"--obs adds labels to a copy of an .h5ad file, and {options.data[0]} is not one; name "
                              "an output of text with -o")  # fmt: skip
-        if len(options.data) > 1 or not output or options.decision or options.probability or id or options.mask:
+        if len(options.data) > 1 or not output or options.decision or id or options.mask:
             raise UsageError("--obs adds labels to a copy of one .h5ad file: name it with -o, and omit --decision, "
-                             "--probability, --mask and --id; probabilities go to text, as by --id barcode "
-                             "--probability -o FILE.csv")  # fmt: skip
+                             "--mask and --id")  # fmt: skip
         return functools.partial(write_obs, options.data[0], options.obs)
     if output.endswith(".parquet"):
         return functools.partial(write_parquet, id)
@@ -116,6 +116,9 @@ def _wanted(model: Any, options: argparse.Namespace) -> Fields:
     if options.probability:
         of = model.probabilities_of()
         columns = model.classes_ if several is None else several
+        if options.obs:
+            both = lambda scores: np.column_stack([model.places_of(scores), of(scores)])  # noqa: E731
+            return Fields("labels and probabilities", both, 1 + len(columns), "f8", columns)
         return Fields("probabilities", of, len(columns), "f8", columns, several is not None)
     if options.decision:
         count = 1 if model.tasks else model.answer.outputs
@@ -283,20 +286,41 @@ def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Lines], rows: i
 
 
 def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
-    """A copy of an .h5ad file with the labels as the column `name` of obs: text as categories, numbers as they are."""
+    """A copy of an .h5ad file with the labels as the column `name` of obs: text as categories, numbers as they are.
+
+    Of fields with probabilities, each row has the place of its label first. The others become obsm/NAME_probability
+    (rows, classes), whose columns uns/NAME_classes names.
+    """
     import h5py
 
     from streammargin.sources.hdf5.nodes import opened
     from streammargin.sources.hdf5.write import writable
 
+    classes, probable, likely = wanted.classes, f"obsm/{name}_probability", len(wanted.classes) > 0
+    names = f"uns/{name}_classes"
     with opened(data) as file:
         order = _columns_of_obs(file, data, name)
+        if likely and (there := [place for place in (probable, names) if place in file]):
+            raise UsageError(f"{data} has {short(there[0])} already; give --obs another name")
     shutil.copyfile(data, path)
-    text = np.dtype(wanted.dtype).kind in "UO"
-    found = np.concatenate([part.values[:, 0] for part in blocks])
+    text = (classes if likely else np.empty(0, wanted.dtype)).dtype.kind in "UO"
+    parts = []
     try:
-        with writable(path, "r+") as (file, _):
+        with writable(path, "r+") as (file, disk):
             obs = file["obs"]
+            if likely:
+                table = _within(file, "obsm").create_dataset(probable, (rows or 0, len(classes)), "f8")
+                told = classes.astype(h5py.string_dtype()) if text else classes
+                columns = _within(file, "uns").create_dataset(names, data=told)
+                table.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+                kind = "string-array" if text else "array"
+                columns.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+            for start, values, _ in blocks:
+                if likely:
+                    table[start : start + len(values)] = values[:, 1:]
+                    disk.check()
+                parts.append(classes[values[:, 0].astype(np.intp)] if likely else values[:, 0])
+            found = np.concatenate(parts)
             if text:
                 categories, codes = np.unique(found, return_inverse=True)
                 column = obs.create_group(name)
@@ -310,7 +334,15 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: in
                 node.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
             obs.attrs["column-order"] = np.array([*order, name], h5py.string_dtype())
     except (OSError, RuntimeError) as error:
+        if isinstance(error, StreamMarginError):  # of the rows
+            raise
         raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
+
+
+def _within(file: Any, group: str) -> Any:
+    """The file, in which this group is one of anndata."""
+    file.require_group(group).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
+    return file
 
 
 def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
@@ -322,7 +354,7 @@ def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
     if order is None:
         raise DataError(f"{data} has no table obs as anndata writes it since 0.7; write it again by anndata")
     if name in obs:
-        raise UsageError(f"{data} has obs/{short(name)} already; give --obs another name")
+        raise UsageError(f"{data} has obs/{short(name)} already; name another column, as --obs {short(name)}_predicted")
     if "/" in name:
         raise UsageError("--obs is the name of a column, which has no slash; give another name")
     return [one if isinstance(one, str) else one.decode() for one in order]

@@ -232,7 +232,11 @@ class Scorer:
             return scores[:, 0].copy() if self.outputs is None else scores.copy()
         if self.outputs is not None:
             return self.classes_[(scores > 0.0).astype(np.intp)]
-        return self.classes_[answered(scores)]
+        return self.classes_[self.places_of(scores)]
+
+    def places_of(self, scores: np.ndarray) -> np.ndarray:
+        """The places (m,) in `classes_` of the labels for scores (m, k)."""
+        return answered(scores)
 
     def probabilities_of(self, each: bool = False) -> Callable[[np.ndarray], np.ndarray]:
         """The function from scores (m, k) to probabilities; each: from those of one of several outputs.

@@ -134,8 +134,22 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
     assert after.obs.columns.tolist() == [*before.obs.columns, "guess"]
     assert after.obs["guess"].astype(str).tolist() == sm.load_model(model).predict(path).tolist()
     assert (after.X != before.X).sum() == 0 and "guess" not in before.obs
+    done = here("predict", model, path, "--obs", "guess", "--probability", "-o", out, "--force")
+    assert done.returncode == 0, done.stderr
+    likely, loaded = anndata.read_h5ad(out), sm.load_model(model)
+    assert likely.obs["guess"].tolist() == after.obs["guess"].tolist()
+    np.testing.assert_array_equal(likely.obsm["guess_probability"], loaded.predict_proba(path))
+    assert likely.uns["guess_classes"].tolist() == loaded.classes_.tolist() and (likely.X != before.X).sum() == 0
+    likely.obs = likely.obs.drop(columns="guess")
+    likely.write_h5ad(tmp_path / "twice.h5ad")
+    done = here("predict", model, tmp_path / "twice.h5ad", "--obs", "guess", "--probability", "-o", tmp_path / "b.h5ad")
+    assert done.returncode == 2 and "has obsm/guess_probability already" in done.stderr
+    (tmp_path / "twice.h5ad").unlink()
     for wrong, said in (
-        (["--obs", "kind", "-o", tmp_path / "b.h5ad"], "has obs/kind already"),
+        (
+            ["--obs", "kind", "-o", tmp_path / "b.h5ad"],
+            "has obs/kind already; name another column, as --obs kind_predicted",
+        ),
         (["--obs", "guess"], "name it with -o"),
         (["--obs", "guess", "-o", tmp_path / "b.h5ad", "--decision"], "omit --decision"),
         (["--obs", "a/b", "-o", tmp_path / "b.h5ad"], "has no slash"),

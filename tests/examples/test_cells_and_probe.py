@@ -35,12 +35,12 @@ def test_cells(tmp_path):
         markers = list(csv.DictReader(file))
     assert {row["type"] for row in markers} == {"type 00", "type 01", "type 02"}
     assert all(float(row["weight"]) > 0 for row in markers)
-    made = ad.read_h5ad(tmp_path / "annotated.h5ad").obs
-    assert (made["predicted"].astype(str) == made["true_type"].astype(str)).mean() > 0.8
-    with open(tmp_path / "cells.csv") as file:
-        rows = list(csv.reader(file))
-    assert rows[0][1:] == ["type 00", "type 01", "type 02"] and len(rows) == 1 + len(made)
-    assert all(abs(sum(map(float, row[1:])) - 1.0) < 1e-6 for row in rows[1:])
+    made = ad.read_h5ad(tmp_path / "annotated.h5ad")
+    labels, likely = made.obs["predicted"].astype(str), made.obsm["predicted_probability"]
+    assert (labels == made.obs["true_type"].astype(str)).mean() > 0.8
+    assert made.uns["predicted_classes"].tolist() == ["type 00", "type 01", "type 02"]
+    assert labels.tolist() == made.uns["predicted_classes"][likely.argmax(axis=1)].tolist()
+    assert abs(likely.sum(axis=1) - 1.0).max() < 1e-6
 
 
 def test_probe(tmp_path):

@@ -3,6 +3,7 @@ of the same rows in memory, and is evaluated, verified and converted. Forged fil
 
 import contextlib
 import json
+import pathlib
 import warnings
 
 import h5py
@@ -137,8 +138,14 @@ FORGED = {
     "another type": ({"X": line("F8_E4M3", [200, 12], 0, 2400)}, "write it as F32, F16 or BF16"),
     "a type that is none": ({"X": line(["F32"], [200, 12], 0, 9600)}, "write it as F32, F16 or BF16"),
     "one dimension": ({"X": line("F32", [2400], 0, 9600)}, "2-dimensional"),
-    "no rows": ({"X": line("F32", [0, 12], 0, 0)}, "rows need both"),
-    "two of them": ({"a": line("F32", [2, 2], 0, 16), "b": line("F32", [2, 2], 0, 16)}, "which tensor has the rows"),
+    "no rows": ({"X": line("F32", [0, 12], 0, 0), "y": line("U8", [9600], 0, 9600)}, "rows need both"),
+    "two of them": ({"a": line("F32", [2, 2], 0, 16), "b": line("F32", [2, 2], 16, 32)}, "which tensor has the rows"),
+    "overlap": ({"X": line("F32", [200, 11], 0, 8800), "b": line("F32", [202], 8792, 9600)}, "begins at the byte 8792"),
+    "hole": ({"X": line("F32", [200, 11], 0, 8800), "b": line("F32", [198], 8808, 9600)}, "begins at the byte 8808"),
+    "not from the start": ({"X": line("F32", [200, 11], 800, 9600)}, "begins at the byte 800"),
+    "bytes behind": ({"X": line("F32", [200, 11], 0, 8800)}, "tensors end at 8800 of 9600"),
+    "another one without a place": ({"X": line("F32", [200, 12], 0, 9600), "b": {}}, "b is said to be at None"),
+    "metadata": ({"X": line("F32", [200, 12], 0, 9600), "__metadata__": 5}, "__metadata__ is no table"),
     "none": ({}, "which tensor has the rows"),
 }  # fmt: skip
 
@@ -531,11 +538,38 @@ def forge(root, what):
         root["obs/type/codes"][7] = 9
     elif what == "gap":
         root["obs/type/codes"][7] = -1
+    elif what == "categories":
+        root["obs/type/categories"][1] = root["obs/type/categories"][0]
+    elif what == "end":
+        counts["indptr"][-1] = int(counts["indptr"][-1]) - 1
+
+
+def stretched(store, parts, entries):
+    """The store says that these arrays of its counts have so many entries."""
+    for part in parts:
+        folder = pathlib.Path(store) / "layers/counts" / part
+        path = next(path for path in (folder / "zarr.json", folder / ".zarray") if path.exists())
+        path.write_text(json.dumps({**json.loads(path.read_text()), "shape": [entries]}))
+    for name in (".zmetadata", "zarr.json"):  # what is told of all parts in one place
+        path = pathlib.Path(store) / name
+        if path.exists():
+            told = {key: value for key, value in json.loads(path.read_text()).items() if key != "consolidated_metadata"}
+            path.write_text(json.dumps(told)) if name == "zarr.json" else path.unlink()
+
+
+@pytest.mark.parametrize("parts", [["data"], ["indices"], ["data", "indices"], ["data", "indices", "indptr"]])
+@pytest.mark.parametrize("entries", [2**50, 2**63 - 1, 2**70])
+def test_forged_lengths_are_refused_before_anything_is_made_of_them(store, parts, entries):
+    stretched(store, parts, entries)
+    with pytest.raises(DataError, match=r"write (it|the file|the store) again") as caught:
+        sm.train(store, x="layers/counts", y="obs/type")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("what, said", [("index", "row .* has the column index 99"), ("falls", "indptr must not"),
     ("shape", "shape of the matrix"), ("kind", "is a group of the kind 'dataframe'"), ("rows", "indptr must have 200"),
-    ("codes", "codes that are no places"), ("gap", "row 7 has no obs/type")])  # fmt: skip
+    ("codes", "codes that are no places"), ("categories", "categories that are the same"),
+    ("end", "indptr ends at .* and there are"), ("gap", "row 7 has no obs/type")])  # fmt: skip
 def test_forged_stores_end_in_a_sentence(store, what, said):
     import zarr
 
@@ -564,7 +598,7 @@ def test_damaged_stores_end_in_a_sentence(store, tmp_path):
 
 
 @pytest.mark.parametrize("part, said", [("data", "lacks the files of .* chunks of its values"),
-    ("indices", "has column 0 twice"), ("indptr", "indptr ends at 0")])  # fmt: skip
+    ("indices", "lacks the files of .* chunks of its indices"), ("indptr", "indptr ends at 0")])  # fmt: skip
 def test_a_store_whose_chunks_were_lost_is_refused(store, tmp_path, part, said):
     """zarr takes a chunk without a file as zeros."""
     lost = [

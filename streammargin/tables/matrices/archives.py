@@ -235,6 +235,7 @@ def read_tensors(path: str, how: How) -> Ordered:
         ):  # fmt: skip
             raise DataError(f"{path} is damaged: the tensor {name} is said to have the shape {shape!r:.60} and to "
                             f"be at {place!r:.60} of {size} bytes; write the file again")  # fmt: skip
+        _check_layout(path, lines, size)
         file = how.opened.enter_context(open(path, "rb"))  # noqa: SIM115  # closed by the stack
         file.seek(start + place[0])
         stream: Any = Widened(file) if wide else file
@@ -254,11 +255,28 @@ def _tensors(path: str, how: How) -> tuple[dict[str, dict[str, Any]], int, int]:
         raw = file.read(length)
     try:
         header = json.loads(raw)
-        header.pop("__metadata__", None)
+        if not isinstance(header.pop("__metadata__", {}), dict):
+            raise TypeError("__metadata__ is no table")
         return {name: dict(line) for name, line in header.items()}, 8 + length, size - 8 - length
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         why = str(error)[:80]
         raise DataError(f"{path} is damaged: its header is not that of safetensors ({why}); write it again") from None
+
+
+def _check_layout(path: str, lines: dict[str, dict[str, Any]], size: int) -> None:
+    """DataError unless the tensors lie one behind the other, from the first to the last of `size` bytes."""
+    end = 0
+    places: dict[str, Any] = {name: line.get("data_offsets") for name, line in lines.items()}
+    bad = next((name for name, at in places.items() if not (_whole(at) and len(at) == 2 and at[0] <= at[1])), None)
+    if bad is not None:
+        raise DataError(f"{path} is damaged: the tensor {bad} is said to be at {places[bad]!r:.60}; write it again")
+    for name, (start, stop) in sorted(places.items(), key=lambda one: one[1]):
+        if start != end:
+            raise DataError(f"{path} is damaged: the tensor {name} begins at the byte {start}, and the one before it "
+                            f"ends at {end}; write the file again")  # fmt: skip
+        end = stop
+    if end != size:
+        raise DataError(f"{path} is damaged: its tensors end at {end} of {size} bytes; write the file again")
 
 
 def _only(path: str, lines: dict[str, dict[str, Any]]) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,12 +122,14 @@ class Store:
         shape = check_shape(group.attrs.get("shape"), self.path)
         check_filled(self.path, *shape)
         parts = {part: StoreEntries(self, group, part, where) for part in ("data", "indices", "indptr")}
-        values = parts["data"].array
-        lost = values.nchunks - values.nchunks_initialized  # zarr takes these as 0
-        counted = getattr(values, "shards", None) is None or hasattr(values, "_nshards")  # zarr 3.0 counts shards
-        if lost > 0 and counted:
-            raise DataError(f"{where} lacks the files of {lost} chunks of its values; copy or write the store again")
         found = in_rows(parts, kind == "csr_matrix", shape, self.path, self._how)
+        if (end := parts["indptr"].last()) != parts["data"].length:  # before a forged length counts
+            raise DataError(f"{where}: indptr ends at {end}, and there are {parts['data'].length} stored values; write "
+                            "the store again")  # fmt: skip
+        if lost := parts["data"].lost():
+            raise DataError(f"{where} lacks the files of {lost} chunks of its values; copy or write the store again")
+        if lost := parts["indices"].lost():
+            found = _with_zeros(found, f"{where} lacks the files of {lost} chunks of its indices, which count as 0")
         return self._matrix(found, True, shape, stored_as(parts["data"].array.dtype, where), name)
 
     def _matrix(self, found: Iterator[Batch], sparse: bool, shape: tuple[int, int], stored: Any, name: str) -> Ordered:
@@ -182,6 +186,8 @@ class Store:
         ):  # fmt: skip
             what = f"{self.path}: {name} has codes that are no places of its {len(words)} categories"
             raise DataError(f"{what}; write it again")
+        if len({*words.tolist()}) < len(words):  # as if chunks without a file hold zeros, or no letters
+            raise DataError(f"{self.path}: {name} has categories that are the same; copy or write the store again")
         return words[codes] if len(words) else np.zeros(len(codes), words.dtype), codes == -1
 
     def _columns(self) -> list[str]:
@@ -209,6 +215,14 @@ class Store:
         return names
 
 
+def _with_zeros(found: Iterator[Batch], said: str) -> Iterator[Batch]:
+    """The batches; said: what a DataError of them says first, as chunks without a file hold zeros."""
+    try:
+        yield from found
+    except DataError as error:
+        raise DataError(f"{said}; copy or write the store again ({error})") from error
+
+
 class StoreEntries:
     """An array (m,) that is read front to back, whole chunks at a time."""
 
@@ -224,6 +238,19 @@ class StoreEntries:
         chunk = max(1, int(self.array.chunks[0]))
         self._step = chunk * max(1, PIECE // (chunk * self.array.dtype.itemsize))
         self._at, self._left = 0, np.empty(0, self.array.dtype)
+
+    def last(self) -> int:
+        """The last entry; there is one."""
+        with damage(self.path):
+            return int(np.asarray(self.array[self.length - 1 : self.length])[0])
+
+    def lost(self) -> int:
+        """The number of chunks, or of shards, without a file, which zarr takes as zeros."""
+        whole = (getattr(self.array, "shards", None) or self.array.chunks)[0]
+        count = -(-self.length // max(1, int(whole)))
+        folder = os.path.join(self.path, self.array.path)
+        there = {int(name) for _, _, names in os.walk(folder) for name in names if re.fullmatch("[0-9]{1,18}", name)}
+        return count - sum(number < count for number in there)
 
     def take(self, count: int) -> np.ndarray:
         """The next entries. Raises DataError if there are fewer."""

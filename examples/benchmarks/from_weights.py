@@ -17,7 +17,7 @@ import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
 
 SETS = {"a9a": 0.1, "rcv1sub": 1.0}  # their C; the other model has a third of it
-SOLVERS = {"a9a": ("newton", "pdprox"), "rcv1sub": ("pdprox",)}
+SOLVERS = {"a9a": ("newton", "pdprox", "ascent"), "rcv1sub": ("pdprox", "ascent")}
 NEW = 20  # one row of so many is new
 ROWS, COLUMNS, MARGIN = 20_000, 200, 0.3  # of the planes, whose other model has C = 1
 

@@ -240,7 +240,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
         names = " or ".join(method.called for method in methods)
         others = [other for other in map(make_solver, list(CLASSES)[1:]) if other.keeps_weights]
         finite, hard = (
-            " and ".join(other.name for other in others if math.isinf(other.default_C) == at_inf)
+            ", ".join(other.name for other in others if math.isinf(other.default_C) == at_inf)
             for at_inf in (False, True)
         )
         raise UsageError(

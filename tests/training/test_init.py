@@ -57,6 +57,15 @@ PROBLEMS = {
     "pdprox, weights in a box": (TWO, {"solver": "pdprox", "penalty": "l1:low=-0.1,high=0.1"}),
     "pdprox, numbers": (NUMBERS, {"solver": "pdprox", "loss": "squared_error"}),
     "pdprox, the largest losses": (TWO, {"solver": "pdprox", "loss": "hinge:top=40"}),
+    "ascent, hinge": (TWO, {"solver": "ascent"}),
+    "ascent, smooth": (TWO, {"solver": "ascent", "loss": "logistic"}),
+    "ascent, three classes": (THREE, {"solver": "ascent", "loss": "squared_hinge", "multiclass": "ovr"}),
+    "ascent, all scores at once": (THREE, {"solver": "ascent", "loss": "logistic"}),
+    "ascent, a corner of all scores": (THREE, {"solver": "ascent", "loss": "hinge", "multiclass": "joint", "C": 0.01}),
+    "ascent, numbers": (NUMBERS, {"solver": "ascent", "loss": "huber:1"}),
+    "sdca, another norm": (TWO, {"solver": "sdca", "loss": "logistic", "penalty": "lp:1.5"}),
+    "asdca, hinge": (TWO, {"solver": "asdca"}),
+    "asdca, another norm": (TWO, {"solver": "asdca", "loss": "squared_hinge", "penalty": "lp:1.7"}),
     "pdprox, as in the paper": (TWO, {"solver": "pdprox:primal", "loss": "squared_hinge", "C": 0.01}),
 }
 CASES = [slow(case) if "paper" in case else case for case in PROBLEMS]  # a gradient step a pass takes long
@@ -100,6 +109,8 @@ def test_from_the_optimum_it_takes_no_more_work(case):
 FEWER = {  # the share of the passes, or of the multiplications in memory, that is left
     "newton": ({"solver": "newton", "loss": "logistic"}, multiplications, 0.8),
     "pdprox": ({"solver": "pdprox", "loss": "logistic", "passes": 20_000}, lambda result: result.passes, 0.5),
+    "ascent": ({"solver": "ascent", "loss": "logistic"}, lambda result: result.passes, 0.5),
+    "ascent, corner": ({"solver": "ascent", "C": 0.01}, lambda result: result.passes, 0.8),
     "active-set": ({"solver": "active-set", "C": math.inf}, lambda result: result.passes, 0.6),
 }
 
@@ -125,6 +136,20 @@ def test_another_C_and_new_rows_take_fewer_passes(name):
         warm = sm.train(rows, y, init=start, **options)
         assert warm.converged and work(warm) <= most * work(cold)
         assert worth(tight) * (1.0 - 1e-6) <= worth(warm) <= worth(tight) * (1.0 + 2.1e-3)
+
+
+@pytest.mark.parametrize("loss, most", [("logistic", 0.5), ("hinge", 0.8)])
+def test_ascent_on_all_scores_at_once_takes_fewer_passes(loss, most):
+    random = np.random.default_rng(1)
+    rows = random.standard_normal((6000, 60)) + 0.1
+    y = (rows[:, 0] + random.standard_normal(6000) > 0.0) + 2 * (rows[:, 1] > 0.3)
+    options = {"solver": "ascent", "loss": loss, "multiclass": "joint", "C": 0.1 if loss == "logistic" else 0.01}
+    cold = sm.train(rows, y, **options)
+    another = sm.train(rows, y, **{**options, "C": options["C"] / 2.0}).model
+    for start in (another, sm.train(rows[300:], y[300:], **options).model):
+        warm = sm.train(rows, y, init=start, **options)
+        assert warm.converged and warm.passes <= most * cold.passes
+        assert abs(worth(warm) - worth(cold)) <= 1.1e-3 * worth(cold)
 
 
 # at C = inf
@@ -322,13 +347,13 @@ def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
 def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
     start = sm.train(X, TWO, solver="newton").model
     able = [name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights]
-    assert sorted(able) == ["active-set", "newton", "pdprox"]
+    assert sorted(able) == ["active-set", "ascent", "newton", "pdprox"]
     for name in list(CLASSES)[1:]:
         if name in able:
             assert sm.train(*(apart() if name == "active-set" else (X, TWO)), solver=name, init=start).converged
         else:
             said = (
-                "cannot begin from weights; newton and pdprox can, for a finite C, and active-set for C = inf: "
+                "cannot begin from weights; ascent, newton, pdprox can, for a finite C, and active-set for C = inf: "
                 "name one with solver, or leave"
             )
             with pytest.raises(sm.UsageError, match=f"^{name} {said}"):
@@ -341,15 +366,25 @@ def test_auto_takes_a_solver_that_can_or_says_who_could():
         warm = sm.train(X, TWO, init=start, **options)
         assert warm.converged and warm.model.header["solver"].startswith(taken)
     assert sm.train(*apart(), init=start, C=math.inf).model.header["solver"].startswith("active-set")
-    with pytest.raises(sm.UsageError, match="takes asdca here, which cannot begin from weights"):
-        sm.train(*apart(), init=start, C=math.inf, penalty="lp:1.5")
+    for options, said in (
+        ({"C": math.inf, "penalty": "lp:1.5"}, "asdca cannot begin from weights at C = inf; give a finite C, or leave"),
+        (
+            {"C": math.inf, "solver": "sdca"},
+            "sdca cannot begin from weights at C = inf; give .*, or use solver=.active",
+        ),
+        ({"solver": "ascent:order=uniform"}, "with rows drawn with replacement; use solver=.ascent., or leave"),
+        ({"solver": "sdca", "penalty": "elasticnet:0.5"}, "under penalty=.elasticnet.*; use solver=.pdprox., or leave"),
+    ):
+        with pytest.raises(sm.UsageError, match=said):
+            sm.train(*apart(), init=start, **options)
     wide, y = noisy(rows=40, features=4000)
     zeros = LinearModel(np.zeros((1, 4000)), np.zeros(1), np.array([-1, 1]), {})
-    with pytest.raises(
-        sm.UsageError, match="takes ascent or sdca here, which cannot begin from weights; newton and pdprox"
-    ):
-        sm.train(wide, y, init=zeros)
-    assert sm.train(wide, y, init=zeros, solver="pdprox").converged
+    for rows, options, taken in (
+        (wide, {}, "ascent"), (as_form(wide, "csr", np.float32), {}, "ascent"),
+        (wide, {"penalty": "elasticnet:0.5"}, "pdprox"), (wide, {"penalty": "lp:1.5"}, "ascent"),
+    ):  # fmt: skip
+        warm = sm.train(rows, y, init=zeros, passes=20_000, **options)
+        assert warm.converged and warm.model.header["solver"].startswith(taken)
 
 
 # out of core, and stopped
@@ -364,7 +399,7 @@ def rows_of_a_file(folder, rows=24_000, columns=20):
 
 @pytest.mark.parametrize("memory", ["15M", "15.5M"], ids=["without room for rows", "rows near the margin are kept"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("solver", ["newton", "pdprox"])
+@pytest.mark.parametrize("solver", ["newton", "pdprox", "ascent"])
 def test_out_of_core(solver, loss, memory, tmp_path):
     path, data, y = rows_of_a_file(tmp_path)
     options = {"solver": solver, "loss": loss, "C": 0.01, "passes": 5000}
@@ -387,6 +422,7 @@ def test_the_weights_are_in_the_memory_plan(tmp_path):
 
 @pytest.mark.parametrize("options", [
     {"solver": "newton"}, {"solver": "newton", "penalty": "l1"}, {"solver": "pdprox"},
+    {"solver": "ascent"}, {"solver": "ascent", "loss": "logistic"}, {"solver": "asdca", "loss": "squared_hinge"},
     {"solver": "pdprox", "penalty": "l1", "loss": "logistic", "multiclass": "ovr"},
 ], ids=lambda options: "-".join(options.values()))  # fmt: skip
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])

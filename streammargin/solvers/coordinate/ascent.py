@@ -99,10 +99,23 @@ class Ascent(Method):
             raise Refusal("on several machines ascent takes the penalty l2 alone", hint)
         if self.momentum == "yes" and self.order == IMPORTANCE:
             raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
+        if problem.from_weights:
+            self._check_weights(problem)
         if problem.hard and self.undecided:
             raise Refusal("ascent needs a finite C", "for C = inf use `solver=asdca`")
         if problem.hard:
             check_hard_margin(problem, self.default_loss)
+
+    def _check_weights(self, problem: Problem) -> None:
+        """UsageError for a problem whose duals follow from no weights."""
+        for refused, why, hint in (
+            (self.order != PERMUTATION, "with rows drawn with replacement", "use `solver=ascent`"),
+            (problem.hard, "at C = inf", "give a finite C" + ", or use `solver=active-set`" * (problem.p == 2.0)),
+            (not problem.lp, f"under `penalty={problem.penalty_word}`", "use `solver=pdprox`"),
+            (problem.holders > 1, "on several machines", "use `solver=pdprox`"),
+        ):
+            if refused:
+                raise UsageError(f"{self.called} cannot begin from weights {why}; {hint}, or leave out `init`")
 
     def _check_coupled(self, problem: Problem) -> None:
         """Refusal of what steps on all duals of a row do not support."""

@@ -18,13 +18,14 @@ from streammargin.rows.products import AHEAD, add_pulls, ahead
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, in_turn, take_turns, visit
 from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
 from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, TURNS, VISITS
-from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
+from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
+from streammargin.solvers.linear import keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import bounds_of_group
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate, Running
-from streammargin.solvers.proof.sweep import Sweep, far, grown, missed_by_rounding
+from streammargin.solvers.proof.sweep import Certified, far, grown, missed_by_rounding
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
@@ -39,7 +40,7 @@ INNER = Axis(lambda problem: problem.count if problem.sparse else problem.featur
 
 
 @state
-class CoupledAscent(LinearState):
+class CoupledAscent(Certified):
     """alpha (n, K) duals, and W, their A^T alpha; squares (n,): ||x_i||^2, 0 until first needed; sleep (n, groups)
     counters; figures: of a pass, the columns of compiled/coupled_ascent.py; part: the next unit of a visit of all rows
     in memory.
@@ -50,14 +51,13 @@ class CoupledAscent(LinearState):
     squares: Rows[f8] = of(N)
     W: Shared[Float] = of(OUTER, INNER)
     figures: Sum[f8] = of(GROUPS, kernel.FIGURES)
-    sweep: Sweep
     part: int = 0
 
 
 C = TypeVar("C", bound=CoupledAscent)
 
 
-class Coupled(LinearSolver[C]):
+class Coupled(BeginsAtWeights[C]):
     """A step for all duals of one row after the other, in random order, under the ridge."""
 
     name = "coupled ascent"
@@ -78,7 +78,13 @@ class Coupled(LinearSolver[C]):
         state.part = 0
         state.figures[:] = 0.0
 
+    @staticmethod
+    def in_lines(problem: Problem, state: C) -> tuple[np.ndarray, np.ndarray]:
+        return state.alpha.T, state.W.T if problem.sparse else state.W
+
     def visit(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
+        if self.looks(problem, state):
+            return self.first_look(problem, active)
         return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: C, active: np.ndarray, blocks: Blocks) -> Share:
@@ -101,7 +107,9 @@ class Coupled(LinearSolver[C]):
         for again in range(MOST_VISITS if len(blocks) > 1 else 1):
             visits = [self._visit_of(problem, state, block, first, again) for first, block in blocks]
             seen = np.zeros_like(state.figures)
-            self._visit(problem, state, active, take_turns(visits, 0, turns, turns), seen)
+            now = take_turns(visits, 0, turns, turns)
+            for some in self.returning(problem, state, active, now) if again == 0 else [now]:
+                self._visit(problem, state, active, some, seen)
             gap = float(seen[:, kernel.GAP].sum())
             if again == 0:
                 state.figures += seen
@@ -115,7 +123,8 @@ class Coupled(LinearSolver[C]):
         now = self._visit_of(problem, state, block, first, 0)
         work = 2.0 * active.size * problem.lines * values_of(block).size
         parts = max(1, min(now[3].size, math.ceil(work / UNIT)))
-        self._visit(problem, state, active, take_turns([now], state.part, state.part + 1, parts), state.figures)
+        for turns in self.returning(problem, state, active, take_turns([now], state.part, state.part + 1, parts)):
+            self._visit(problem, state, active, turns, state.figures)
         state.part = (state.part + 1) % parts
         return state.part / parts if state.part else None
 
@@ -197,7 +206,7 @@ class Coupled(LinearSolver[C]):
     @staticmethod
     def _grown(problem: Problem, state: C, w: np.ndarray, group: int, found: Candidate) -> Candidate:
         """The figures of a group's weights, which grow in w (K, d+1) if rounding alone keeps their margins below 1."""
-        if not isinstance(problem.loss, CrammerSingerTerms) or found.mistakes:
+        if not isinstance(problem.loss, CrammerSingerTerms) or found.mistakes or not state.squares.any():
             return found
         lines, labels = problem.of_group(w, group), state.labels
         caps = problem.view(problem.outputs.caps, group)

@@ -18,6 +18,7 @@ from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_
 from streammargin.solvers.base import UNIT, Blocks, Share, multiplications
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
+from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
 from streammargin.solvers.coordinate.slow_constant import SlowConstant
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Running
@@ -72,7 +73,7 @@ class Ascent(Certified):
 A = TypeVar("A", bound=Ascent)
 
 
-class DualAscent(CertifiedBySweep[A]):
+class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     """A step for one row after the other, in random order."""
 
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
@@ -151,7 +152,13 @@ class DualAscent(CertifiedBySweep[A]):
         )  # fmt: skip
         state.multiplications += self.vectors * (float(counts.sum()) - before) * problem.values / problem.rows
 
+    @staticmethod
+    def in_lines(problem: Problem, state: A) -> tuple[np.ndarray, np.ndarray]:
+        return state.alpha, state.theta
+
     def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
+        if self.looks(problem, state):
+            return self.first_look(problem, active)
         return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: A, active: np.ndarray, blocks: Blocks) -> Share:
@@ -187,7 +194,8 @@ class DualAscent(CertifiedBySweep[A]):
         parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
         now = visit(slow_constant.shortened(block, state.constant), numbered_from(first), *order)
         part = state.part
-        self._visit(problem, state, active, take_turns([now], part, part + 1, parts), state.figures)
+        for turns in self.returning(problem, state, active, take_turns([now], part, part + 1, parts)):
+            self._visit(problem, state, active, turns, state.figures)
         state.part = (part + 1) % parts
         if state.part:
             return float(state.part / parts)
@@ -212,7 +220,9 @@ class DualAscent(CertifiedBySweep[A]):
         for turn in range(turns):
             names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
             if names or turn + 1 == turns:
-                self._visit(problem, state, active, take_turns(visits, start, turn + 1, turns), figures)
+                now = take_turns(visits, start, turn + 1, turns)
+                for some in self.returning(problem, state, active, now) if again == 0 else [now]:
+                    self._visit(problem, state, active, some, figures)
                 start = turn + 1
             if names and mixed is not None:
                 self._visit_kept(problem, state, active, names, *mixed, np.zeros_like(state.figures))

@@ -153,5 +153,8 @@ class Momentum(DualAscent[MomentumAscent]):
         return answer
 
     def rebuilt(self, problem: Problem, state: MomentumAscent, k: int, theta: np.ndarray) -> None:
-        state.theta[k] = theta - state.pace[k, kernel.LAST] ** 2 * state.drift[k]
+        self.place(problem, state, k, theta - state.pace[k, kernel.LAST] ** 2 * state.drift[k])
+
+    def place(self, problem: Problem, state: MomentumAscent, k: int, image: np.ndarray) -> None:
+        state.theta[k] = image
         state.pace[k, kernel.READ] = math.inf

@@ -92,8 +92,11 @@ class Plain(DualAscent[PlainAscent]):
 
     def rebuilt(self, problem: Problem, state: PlainAscent, k: int, theta: np.ndarray) -> None:
         # continue from the exact A^T alpha, so that rounding does not accumulate over certificates
-        state.theta[k] = theta
+        self.place(problem, state, k, theta)
+
+    def place(self, problem: Problem, state: PlainAscent, k: int, image: np.ndarray) -> None:
+        state.theta[k] = image
         if problem.keeps_powers:
-            state.powers[k] = problem.objective.penalty.powers(theta)
+            state.powers[k] = problem.objective.penalty.powers(image)
         if problem.p != 2.0:
-            state.power_sum[k] = float(np.sum(np.abs(theta) ** problem.q))
+            state.power_sum[k] = float(np.sum(np.abs(image) ** problem.q))

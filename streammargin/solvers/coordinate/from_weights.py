@@ -1,0 +1,120 @@
+"""Coordinate ascent that begins from given weights w, under l2 or lp, at a finite C.
+
+The first pass is a read at w, which certifies them: each row takes the dual of its loss at its score. Let v be the
+image of w, of which w is the mirror; for l2 it is w itself. At the optimum A^T alpha = v. But an error of w moves the
+duals of all rows, so near the optimum A^T alpha may still be a hundred times as far away, and steps that begin there
+lose w. So steps begin at v instead, as if A^T alpha had the rest r = v - A^T alpha, too. The second pass takes r off in
+many small parts, and rows make their steps in between. They make up for each part, so the weights stay near the
+optimum. At its end nothing is left of r, and the weights are those of A^T alpha.
+
+a9a at C = 0.1, from the model of 95% of the rows: squared hinge 5 passes, 46 from 0. With A^T alpha, scaled by the
+factor in (0, 1] that is best for the dual, these were 44; rcv1sub at C = 1, the hinge: 15, 19 from 0, and 25.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from streammargin.compiled.look import MISTAKES, Prox
+from streammargin.losses.base import largest_bend, middle_share
+from streammargin.penalties.mirror_maps import mirror
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import numbered_from
+from streammargin.rows.visits import Turns
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.linear import LinearSolver
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import gaps_of
+from streammargin.solvers.proof.sweep import Certified
+from streammargin.solvers.state import labels_of
+from streammargin.solvers.visits import Visit
+
+LOOKS, RETURNS = 1, 2  # the passes
+SOFT = 0.05  # the softness of a hinge: a margin this far from 1, times 1/2, has its dual at a bound
+LEAST, MOST = 16, 4096  # parts of r; between them, as many as cost what a product with all rows does
+B = TypeVar("B", bound=Certified)
+
+
+class BeginsAtWeights(LinearSolver[B]):
+    """A solver with duals of rows that may begin from weights."""
+
+    @staticmethod
+    @abstractmethod
+    def in_lines(problem: Problem, state: B) -> tuple[np.ndarray, np.ndarray]:
+        """Views of the duals (K, n), and of the images (K, d+1) of the weights."""
+
+    def place(self, problem: Problem, state: B, k: int, image: np.ndarray) -> None:
+        """Set the image (d+1,) of line k, and what steps keep beside it; default: nothing."""
+        self.in_lines(problem, state)[1][k] = image
+
+    def begin_at(self, problem: Problem, state: B, w: np.ndarray) -> None:
+        state.sweep.frozen[:] = w
+        for k, line in enumerate(w):
+            self.place(problem, state, k, mirror(line, problem.p))
+
+    def looks(self, problem: Problem, state: B) -> bool:
+        """Whether this pass is the read at the given weights."""
+        return problem.from_weights and state.number == LOOKS
+
+    def first_look(self, problem: Problem, active: np.ndarray) -> Visit:
+        """The read at the given weights, as a pass."""
+        return Visit(
+            "pass", self._look, (active,), ("sweep",), lines=problem.count, begin=self._begin_look, end=self._end_look
+        )
+
+    @staticmethod
+    def _begin_look(problem: Problem, state: B, active: np.ndarray) -> None:
+        state.sweep.begin()
+
+    def _look(self, problem: Problem, state: B, active: np.ndarray, block: Block, first: int) -> None:
+        """Set the duals of these rows, and add the sums that certify them and the weights."""
+        sweep, rows, K = state.sweep, block.rows(), problem.count
+        alpha, soft = np.zeros((K, rows)), SOFT if largest_bend(problem.loss) == np.inf else 0.0
+        rule = Prox(
+            np.zeros((K, 0)), alpha, np.zeros(K), np.full(K, soft), midway=middle_share(problem.loss), base=first
+        )
+        given = block, numbered_from(first), labels_of(problem, state)
+        sweep.add(problem.loss, given, np.arange(K), sweep.frozen, rule)
+        sweep.rows += rows
+        self.in_lines(problem, state)[0][:, first : first + rows] = alpha
+
+    def _end_look(self, problem: Problem, state: B, active: np.ndarray) -> PassReport:
+        """The certificate, if all rows were read. Steps begin at the weights in any case."""
+        sweep = state.sweep
+        several = problem.compared and problem.joint
+        mistakes = int((sweep.wrong if several else sweep.weights[:, MISTAKES]).sum())
+        if sweep.rows < problem.rows:
+            return PassReport(np.full(problem.groups, np.inf), mistakes)
+        alpha, pull = self.in_lines(problem, state)[0], sweep.pull[:, 0]
+        lost = ~(np.abs(pull).sum(axis=1) < np.finfo(alpha.dtype).max)  # or nan: their duals begin at 0
+        alpha[lost], pull[lost], sweep.duals[lost] = 0.0, 0.0, 0.0
+        visit = self.certificate(problem, state, active)
+        figures, wrong = visit.end(problem, state, *visit.arguments)
+        for number in range(problem.count):
+            self.place(problem, state, number, mirror(state.best_w[number], problem.p))
+        return PassReport(gaps_of(figures), mistakes, figures, wrong)
+
+    def returning(self, problem: Problem, state: B, active: np.ndarray, turns: Turns) -> Iterator[Turns]:
+        """Split the first visit of these rows into turns, before each of which a part of r is taken off."""
+        if not (problem.from_weights and state.number == RETURNS):
+            yield turns
+            return
+        visits, start, stop, whole = turns
+        lines, images = problem.lines_of(active), self.in_lines(problem, state)[1]
+        share = sum(block.rows() for block, _, _, order, _ in visits if order.size) / problem.rows / whole
+        parts = max(1, round(share * np.clip(problem.values / (problem.features + 1), LEAST, MOST)))
+        rest = {k: self._rest(problem, state, k) * (share / parts) for k in lines.tolist()}
+        for turn in range(start * parts, stop * parts):
+            for k, part in rest.items():
+                self.place(problem, state, k, images[k] - part)
+            yield visits, turn, turn + 1, whole * parts
+
+    @staticmethod
+    def _rest(problem: Problem, state: B, k: int) -> np.ndarray:
+        """The r (d+1,) of line k, from the sums of the first look."""
+        rest: np.ndarray = mirror(state.best_w[k], problem.p) - state.sweep.pull[k, 0]
+        return rest

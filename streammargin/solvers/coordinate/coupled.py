@@ -83,8 +83,8 @@ class Coupled(BeginsAtWeights[C]):
         return state.alpha.T, state.W.T if problem.sparse else state.W
 
     def visit(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
-        if self.looks(problem, state):
-            return self.first_look(problem, active)
+        if self.reads_weights(problem, state):
+            return self.read_of_weights(problem, active)
         return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: C, active: np.ndarray, blocks: Blocks) -> Share:

@@ -157,8 +157,8 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         return state.alpha, state.theta
 
     def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
-        if self.looks(problem, state):
-            return self.first_look(problem, active)
+        if self.reads_weights(problem, state):
+            return self.read_of_weights(problem, active)
         return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
 
     def run_blocks(self, problem: Problem, state: A, active: np.ndarray, blocks: Blocks) -> Share:

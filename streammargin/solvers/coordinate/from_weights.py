@@ -33,7 +33,7 @@ from streammargin.solvers.proof.sweep import Certified
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-LOOKS, RETURNS = 1, 2  # the passes
+READS, RETURNS = 1, 2  # the passes
 SOFT = 0.05  # the softness of a hinge: a margin this far from 1, times 1/2, has its dual at a bound
 LEAST, MOST = 16, 4096  # parts of r; between them, as many as cost what a product with all rows does
 B = TypeVar("B", bound=Certified)
@@ -56,21 +56,21 @@ class BeginsAtWeights(LinearSolver[B]):
         for k, line in enumerate(w):
             self.place(problem, state, k, mirror(line, problem.p))
 
-    def looks(self, problem: Problem, state: B) -> bool:
+    def reads_weights(self, problem: Problem, state: B) -> bool:
         """Whether this pass is the read at the given weights."""
-        return problem.from_weights and state.number == LOOKS
+        return problem.from_weights and state.number == READS
 
-    def first_look(self, problem: Problem, active: np.ndarray) -> Visit:
+    def read_of_weights(self, problem: Problem, active: np.ndarray) -> Visit:
         """The read at the given weights, as a pass."""
         return Visit(
-            "pass", self._look, (active,), ("sweep",), lines=problem.count, begin=self._begin_look, end=self._end_look
+            "pass", self._read, (active,), ("sweep",), lines=problem.count, begin=self._begin_read, end=self._end_read
         )
 
     @staticmethod
-    def _begin_look(problem: Problem, state: B, active: np.ndarray) -> None:
+    def _begin_read(problem: Problem, state: B, active: np.ndarray) -> None:
         state.sweep.begin()
 
-    def _look(self, problem: Problem, state: B, active: np.ndarray, block: Block, first: int) -> None:
+    def _read(self, problem: Problem, state: B, active: np.ndarray, block: Block, first: int) -> None:
         """Set the duals of these rows, and add the sums that certify them and the weights."""
         sweep, rows, K = state.sweep, block.rows(), problem.count
         alpha, soft = np.zeros((K, rows)), SOFT if largest_bend(problem.loss) == np.inf else 0.0
@@ -82,7 +82,7 @@ class BeginsAtWeights(LinearSolver[B]):
         sweep.rows += rows
         self.in_lines(problem, state)[0][:, first : first + rows] = alpha
 
-    def _end_look(self, problem: Problem, state: B, active: np.ndarray) -> PassReport:
+    def _end_read(self, problem: Problem, state: B, active: np.ndarray) -> PassReport:
         """The certificate, if all rows were read. Steps begin at the weights in any case."""
         sweep = state.sweep
         several = problem.compared and problem.joint
@@ -115,6 +115,6 @@ class BeginsAtWeights(LinearSolver[B]):
 
     @staticmethod
     def _rest(problem: Problem, state: B, k: int) -> np.ndarray:
-        """The r (d+1,) of line k, from the sums of the first look."""
+        """The r (d+1,) of line k, from the sums of the first pass."""
         rest: np.ndarray = mirror(state.best_w[k], problem.p) - state.sweep.pull[k, 0]
         return rest

@@ -83,7 +83,9 @@ def bare(X: Any, name: str = "X") -> Any:
     if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData; a row of it is an AnnData object, so np.asarray would recurse
         X = X.X
     if hasattr(X, "shape") and not hasattr(X, "tocsr") and not hasattr(X, "__array__"):
-        raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
+        raise DataError(
+            f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, the path of a file, or batches (X, y)"
+        )
     refuse_masked(X, name)
     return _as_csr(X, name) if hasattr(X, "tocsr") and X.format != "csr" and X.ndim == 2 else X
 

@@ -60,6 +60,15 @@ def test_what_could_be_either_is_an_error_that_says_what_to_give(data, words):
         sm.train(data, solver="perceptron")
 
 
+def test_batches_that_are_mappings_are_an_error_that_says_how_to_give_pairs(tmp_path):
+    batches = [{"emb": part, "label": labels} for part, labels in BATCHES]
+    with pytest.raises(UsageError, match="batch 0 is a mapping of emb, label; give pairs"):
+        sm.train(iter(batches), solver="perceptron")
+    pairs = ((batch["emb"], batch["label"]) for batch in batches)
+    found = sm.train(pairs, spool=str(tmp_path / "spool"), C=1.0)
+    assert np.allclose(found.model.coef_, sm.train((X, Y), C=1.0).model.coef_, atol=1e-2)
+
+
 KINDS = {
     b"PAR1\x15\x04\x15": "a Parquet file",
     b"%%MatrixMarket matrix coordinate real general\n": "a Matrix Market file",

@@ -5,9 +5,8 @@
 The counts are generated, in chunks: a cell has some 1,500, of which the twenty markers of its type have 2%. Batches
 differ in their rates, and 3% of the labels are wrong. Then come commands of the program, each in a process of its own.
 They train on all genes, and again on those with the largest weights of each type. They evaluate by type on new cells,
-and predict.
-Beside them l21 takes whole genes, along a path: each C begins at the weights of the one before.
-Errors are of the labels as they are, and of the true types. It needs the extra anndata.
+and predict. Beside them l21 takes whole genes, along a path: each C begins at the weights of the one before. Errors
+count the labels as they are, and the true types. It needs the extra anndata.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Gathered:
 
 @state
 class OnGathered(CertifiedState):
-    """What steps on gathered columns keep.
+    """The state of steps on gathered columns.
 
     `values`  (d,): how many each column has.
     `image`   (K, d+1): A^T alpha of the last read.

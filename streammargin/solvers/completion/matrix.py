@@ -60,7 +60,7 @@ class MatrixState(State):
 
     `centres`: of the duals of entries. `sums`: of the current pass (compiled/ratings.py). `task`: what it is for.
     `line`, `places`, `values`: the entries of a line of the matrix that the next block may go on with. `gap`: the
-    relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: of the last look;
+    relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: of the last certificate;
     `before`: of the last duals, if the centres are to move to them, else -1.
 
     `gram`            the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
@@ -95,7 +95,7 @@ class FactorsState(MatrixState):
     at `start`, slope: that along the direction.
 
     `moves`, `changes`: steps and changes of the gradient, one after the other; the last `pairs` count. `vectors`,
-    `weights`: directions in which the factors are to grow, and how much. `made`: steps since the last look; `wanted`:
+    `weights`: directions in which the factors are to grow, and how much. `made`: steps since the last certificate; `wanted`:
     the fall of the objective that a step is worth, less if strict is below 1; `tried`: `factors` are a try; `grown`:
     they have grown.
     """
@@ -286,7 +286,7 @@ class MatrixSolver(Completing, Solver[S]):
                 self.end_step(problem, state)
         return self.report(problem, state, still)
 
-    # the last look, and the beginning of a path
+    # the last certificate, and the beginning of a path
 
     def unsettled(self, problem: Problem, state: S) -> bool:
         return not (state.settled or state.lost)

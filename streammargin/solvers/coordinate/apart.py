@@ -47,7 +47,7 @@ GAP = 0  # the column of the running figures of a pass that has the gap
 
 @state
 class Places:
-    """What rounds on the rows in one place keep.
+    """The state of rounds on the rows in one place.
 
     `away`     (n,): rows that are in one place, `active.rows`.
     `began`    (K, n): the duals at the start of the round.

@@ -39,7 +39,7 @@ class Found:
 
 @state
 class SmoState(State):
-    """What steps on the coefficients keep.
+    """The state of steps on the coefficients.
 
     `alpha`       the coefficients.
     `scores`      K alpha, as far as they are known, without the constant. Those of absent rows are 0.

@@ -64,7 +64,7 @@ class Heaps:
 
 @state
 class ActiveSetState(Whole):
-    """What passes and small problems keep.
+    """The state of passes and small problems.
 
     `small`    the small problems.
     `new`      rows, piece k for problem k, that the pass found for them. The first pass draws them.

@@ -61,7 +61,7 @@ NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not u
 
 @state
 class DiagonalState(Hinge):
-    """What the iterations keep.
+    """The state of the iterations.
 
     `beta`                  duals in units of R^-2.
     `previous`              the ones before them, with inertia.

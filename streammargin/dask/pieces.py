@@ -140,7 +140,7 @@ def _opened(path: str, y: str | None) -> _OpenPiece:
 class Piece(View):
     """The rows of a partition. name: for messages; file: of a worker; path: of whoever has this, with rows or a husk.
 
-    y: the dataset of its labels, None for the usual one. first: rows beside a husk, from which the lengths of all are guessed.
+    y: the dataset of its labels, None for the usual one. first: rows beside a husk, to guess lengths by.
 
     The file is opened when it is needed, so that a worker may have pieces of others among its own.
     """

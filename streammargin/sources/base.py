@@ -122,7 +122,7 @@ class Source(ABC):
         """
 
     def some_rows(self, bounds: np.ndarray) -> Iterator[tuple[int, int]]:
-        """A few stretches of rows (first, stop), each within a block of these bounds, to guess what all values are like."""
+        """Some stretches of rows (first, stop), each within a block of these bounds, as a sample of the values."""
         for number in np.unique(np.linspace(0, len(bounds) - 2, PLACES).astype(int)).tolist():
             yield int(bounds[number]), min(int(bounds[number + 1]), int(bounds[number]) + SAMPLED // PLACES)
 

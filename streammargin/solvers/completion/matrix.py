@@ -60,7 +60,7 @@ class MatrixState(State):
 
     `centres`: of the duals of entries. `sums`: of the current pass (compiled/ratings.py). `task`: what it is for.
     `line`, `places`, `values`: the entries of a line of the matrix that the next block may go on with. `gap`: the
-    relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: of the last certificate;
+    relative gap that was proven; `seen`: entries of this pass. `softness`: of the losses; `shown`: last proven;
     `before`: of the last duals, if the centres are to move to them, else -1.
 
     `gram`            the lower triangle of T T^T, for the matrix T of C times the duals, with its shorter side first.
@@ -95,7 +95,7 @@ class FactorsState(MatrixState):
     at `start`, slope: that along the direction.
 
     `moves`, `changes`: steps and changes of the gradient, one after the other; the last `pairs` count. `vectors`,
-    `weights`: directions in which the factors are to grow, and how much. `made`: steps since the last certificate; `wanted`:
+    `weights`: directions in which the factors are to grow, and how much. `made`: steps since then; `wanted`:
     the fall of the objective that a step is worth, less if strict is below 1; `tried`: `factors` are a try; `grown`:
     they have grown.
     """

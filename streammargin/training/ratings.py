@@ -54,8 +54,8 @@ def options_of(given: Mapping[str, object]) -> Options:
     costs = [] if C is None else Costs().check("`C`", C)
     if alone if isinstance(costs, Path) else len(costs) > 1:
         raise UsageError(
-            "several values of `C` are a path here, and held-out ratings choose among them; give "
-            "`C=path:10,low=0.1,high=10` and `valid=DATA`"
+            "held-out ratings choose among the values of `C`, which are a path here; give `C=path:10,low=0.1,high=10` "
+            "and `valid=DATA`"
         )
     options = Options.of({**given, "loss": loss, "bias": 0.0})
     if options.hard:

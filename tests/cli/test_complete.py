@@ -381,7 +381,7 @@ def test_folds_of_ratings_are_refused_by_name(ratings, capsys):
     assert "there is no --cv here: " in told and "; ratings take --C path:10 and --valid DATA" in told
     with pytest.raises(sm.UsageError, match=r'there is no cv here: .*ratings take C="path:10" and valid="DATA"'):
         sm.complete(ratings, cv=5)
-    with pytest.raises(sm.UsageError, match="several values of C are a path here"):
+    with pytest.raises(sm.UsageError, match="held-out ratings choose among the values of C"):
         sm.complete(ratings, C=[0.1, 1.0])
     with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
         sm.complete(ratings, nothing=5)

@@ -95,7 +95,7 @@ class FactorsState(MatrixState):
     at `start`, slope: that along the direction.
 
     `moves`, `changes`: steps and changes of the gradient, one after the other; the last `pairs` count. `vectors`,
-    `weights`: directions in which the factors are to grow, and how much. `made`: steps since then; `wanted`:
+    `weights`: directions in which the factors are to grow, and how much. `made`: steps since the last proof; `wanted`:
     the fall of the objective that a step is worth, less if strict is below 1; `tried`: `factors` are a try; `grown`:
     they have grown.
     """

@@ -276,6 +276,14 @@ def test_bytes_that_were_read_are_counted(module, tmp_path):
     assert 3 << 20 <= disk.bytes_read() - before < 4 << 20
 
 
+def test_orders_of_customers(tmp_path):
+    path = tmp_path / "customers.csv"
+    command("customers", path, "--rows", 500)
+    names, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    assert len(rows) == 500 and all(len(row) == len(names) == 28 for row in rows)
+    assert {row[-1] for row in rows} == {"yes", "no"} and 0.01 < sum(row.count("") for row in rows) / 10_500 < 0.05
+
+
 @pytest.mark.slow
 def test_held_out_errors_beside_sgd(tmp_path):
     out = tmp_path / "rows.jsonl"

@@ -50,13 +50,13 @@ def _ids(names: pa.Array) -> np.ndarray:
     return objects(names) if kind_of(names.type) == "words" else names.to_numpy(zero_copy_only=False)
 
 
-def label_values(labels: Sequence[pa.Array], reader: Reader, first: int) -> np.ndarray:
+def label_values(labels: Sequence[pa.Array], reader: Reader, first: int, noun: str = "label") -> np.ndarray:
     """The labels (m,) of a batch: numbers, booleans or text as it is; of several columns numbers (m, columns).
 
-    Raises DataError for a missing label.
+    noun: what one column has. Raises DataError for a missing label.
     """
     if len(labels) == 1:
-        return _values(labels[0], reader, first)
+        return _values(labels[0], reader, first, noun)
     return np.stack([_numbers(column, reader, first) for column in labels], axis=1)
 
 

@@ -54,11 +54,11 @@ def column_of(given: Any, path: str, what: tuple[str, str]) -> Any:
 
 
 class TableColumn:
-    """A column of a table; noun: what its values are. Raises DataError if the table lacks it."""
+    """A column of a table; noun: what its values are, labels or weights. Raises DataError if the table lacks it."""
 
     def __init__(self, path: str, column: str, noun: str) -> None:
         self.name, self.files = f"{path}: {column}", [path]
-        self._column, self._reader = column, open_table(path)
+        self._column, self._reader, self._noun = column, open_table(path), noun.removesuffix("s")
         if column not in self._reader.columns:
             raise DataError(f"{path} has no column {short(column)} of {noun}; it has {all_of(self._reader.columns)}")
         count = self._reader.count
@@ -74,5 +74,5 @@ class TableColumn:
 
         first = 0
         for batch in self._batches():
-            yield label_values([batch.column(0)], self._reader, first)
+            yield label_values([batch.column(0)], self._reader, first, self._noun)
             first += batch.num_rows

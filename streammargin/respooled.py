@@ -65,15 +65,18 @@ class RespooledRows:
             told = ", ".join(data)
             raise DataError(f"{told} is a table, and {self.model} was trained on other rows; give the file of its rows")
         schema = Schema.from_plain(plain)
-        known = self.header["problem"]["names"]  # labels and weights of other files
-        y, weight = self.names["y"] or schema.labels or known["y"], self.names["sample_weight"] or ""
+        known = self.header["problem"]["names"] if self.weighted else {}  # in other files: they are of these rows alone
+        y, weight = self.names["y"] or schema.labels or known.get("y"), self.names["sample_weight"] or ""
+        if not y and not self.weighted:
+            raise UsageError(f"{', '.join(data)} has held-out rows, and the labels of {self.model} were in no column; "
+                             "put labels into a column of both tables, and name it with `y`")  # fmt: skip
         if not y:
             raise UsageError(f"the labels of {self.model} were an array; name them with `y`, as `y=FILE.npy`")
         own = None if lie_outside(y, ()) else y
         expected = Expected(own if isinstance(own, str) else next(iter(own or ()), None), own is not None, schema.known)
         reader = again(self.stack, open_table(data, expected, room=Room(self.memory)), self.folder)
         others: Any = [
-            each if lie_outside(each, reader.columns) else None for each in (y, weight or known["sample_weight"])
+            each if lie_outside(each, reader.columns) else None for each in (y, weight or known.get("sample_weight"))
         ]
         labels = () if others[0] is not None else places_of(reader, apart(y, reader))
         if self.weighted and not weight:

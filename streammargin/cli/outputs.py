@@ -24,6 +24,7 @@ from streammargin.options.table import TABLE
 from streammargin.report.page import Facts, write_page
 from streammargin.result import TrainResult
 from streammargin.sizes import parse_size
+from streammargin.sources.labels import lie_inside
 from streammargin.wording import warn
 
 LONGEST = 16 << 20  # bytes of the first line of a log
@@ -214,7 +215,8 @@ class OtherOutputs:
         """The figures of these rows; None, and a warning, if they cannot be judged, such as rows of other classes."""
         options = self.options
         tasks = options.tasks if result.model.tasks else None
-        asked = {"x": options.x, "y": options.y, "mask": options.mask, "tasks": tasks}
+        of_training = options.valid is not None and isinstance(options.y, str) and not lie_inside(options.y)
+        asked = {"x": options.x, "y": None if of_training else options.y, "mask": options.mask, "tasks": tasks}
         memory, threads = parse_size(options.memory), options.threads or ALL
         data = rows if len(rows) > 1 else rows[0]
         id = tuple(by for _, by in Cv.read_by(options.cv))

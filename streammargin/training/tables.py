@@ -43,6 +43,10 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     by = getattr(options.cv, "by", None)
     tasks, naming = (by, "cv") if options.tasks is None else (options.tasks, "tasks")
     others = [each if lie_outside(each, reader.columns) else None for each in (y, weight)]
+    valid = options.valid
+    if others[0] is not None and is_table(valid):
+        raise UsageError("`y` has the labels of the training rows alone, so those of `valid` are not known; put labels "
+                         "into a column of both tables, or hold out a share of the rows with `valid=0.2`")  # fmt: skip
     asked = of_columns if others[0] is None else asked  # a column may be called like a file
     own = weight if others[1] is None else None
     table = with_roles(reader, asked, own, tasks=tasks, naming_tasks=naming)  # type: ignore[arg-type]  # checked
@@ -52,10 +56,6 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     arrays = [None if isinstance(each, str) else each for each in others]
     rows = OfTable(table, check=check, y=files[0], weight=files[1])
     source = stack.enter_context(spooled(rows, options.spool, y=arrays[0], weight=arrays[1], read=read))
-    valid = options.valid
-    if others[0] is not None and is_table(valid):
-        raise UsageError("`y` has the labels of the training rows alone, so those of `valid` are not known; put labels "
-                         "into a column of both tables, or hold out a share of the rows with `valid=0.2`")  # fmt: skip
     if is_table(valid):
         assert source.table_schema is not None
         known = source.table_schema.known

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
+import anndata
 import h5py
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+import safetensors.numpy
+import scipy.io
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -71,8 +79,25 @@ def test_as_many_labels_as_rows(files, data):
 
 def test_held_out_tables_have_no_labels_then(files):
     with pytest.raises(UsageError, match=r"`y` has the labels of the training rows alone|y has the labels"):
-        sm.train("emb.parquet", y="kind.npy", valid="emb.arrow")
+        sm.train("emb.parquet", y="kind.npy", valid="emb.arrow", spool="s")
+    assert not os.path.exists("s")  # before a row is read
     assert sm.train("emb.parquet", y="kind.npy", valid="20%").model.classes_.tolist() == ["007", "7"]
+
+
+def test_held_out_rows_never_take_the_labels_of_the_training_rows(files, capsys):
+    assert main(["train", "emb.parquet", "--y", "kind.npy", "-o", "m.npz"]) == 0
+    assert main(["verify", "m.npz", "emb.parquet", "--valid", "emb.arrow"]) == 2
+    assert "emb.arrow has held-out rows, and the labels of m.npz were in no column" in capsys.readouterr().err
+    np.savez("valid.npz", X=X[:100], y=WORDS[:100])
+    command = ["train", "emb.npy", "--y", "kind.npy", "--valid", "valid.npz", "-o", "n.npz", "--report", "r.html"]
+    assert main(command) == 0
+    assert "no figures" not in capsys.readouterr().err
+
+
+def test_a_missing_weight_is_called_so(files):
+    pq.write_table(pa.table({"w": [None, *WEIGHTS[1:]]}), "gap.parquet")
+    with pytest.raises(DataError, match=r"gap.parquet, row 0: the weight is missing; .* give it a weight"):
+        sm.train("emb.npy", y="kind.npy", sample_weight="gap.parquet:w")
 
 
 def test_a_column_of_this_name_comes_first(files):
@@ -109,3 +134,45 @@ def test_a_spool_is_used_again_while_the_labels_stay(files, capsys):
     assert "were an array; name them with --y" in capsys.readouterr().err
     np.save("kind.npy", WORDS)
     assert main(["verify", "array.npz", "emb.parquet", "--y", "kind.npy"]) == 0
+
+
+def _save_shards():
+    """Six files of the same rows in two shards each, by their names."""
+    half = N // 2
+    for k, part in enumerate((slice(0, half), slice(half, N))):
+        np.save(f"{k}.npy", X[part])
+        np.savez(f"{k}.npz", X=X[part])
+        safetensors.numpy.save_file({"X": X[part]}, f"{k}.safetensors")
+        sp.save_npz(f"{k}.sparse.npz", sp.csr_matrix(X[part]))
+        scipy.io.mmwrite(f"{k}.mtx", sp.coo_matrix(X[part]), precision=9)
+        dump_svmlight_file(X[part], np.zeros(half), f"{k}.svm", zero_based=False)
+    endings = ".npy", ".npz", ".safetensors", ".sparse.npz", ".mtx", ".svm"
+    return [[f"{k}{ending}" for k in (0, 1)] for ending in endings]
+
+
+def test_labels_of_several_files_go_on_from_one_to_the_next(files):
+    expected, half = sm.train((X, WORDS), C=0.1, sample_weight=WEIGHTS).model, N // 2
+    np.save("w.npy", WEIGHTS)
+    np.save("half.npy", WORDS[:half])
+    np.save("half.w.npy", WEIGHTS[:half])
+    pq.write_table(pa.table({"kind": WORDS[:half]}), "half.parquet")
+    for shards in _save_shards():
+        by_order = not shards[0].endswith(".mtx")  # those of a table go by the names of its rows
+        for y in ("kind.npy", "beside.h5:kind", *(["beside.csv:kind"] if by_order else [])):
+            model = sm.train(shards, y=y, C=0.1, sample_weight="w.npy").model
+            np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-5)
+            assert model.classes_.tolist() == ["007", "7"]
+        assert model.evaluate(shards, y="kind.npy")["accuracy"] == np.mean(expected.predict(X) == WORDS)
+        for y in ("half.npy", *(["half.parquet:kind"] if by_order else [])):
+            with pytest.raises(DataError, match=rf"has {half} labels, fewer than {shards[0]} and 1 more has rows"):
+                sm.train(shards, y=y)
+        with pytest.raises(DataError, match=rf"half.w.npy has {half} weights, fewer than {shards[0]} and 1 more"):
+            sm.train(shards, y="kind.npy", sample_weight="half.w.npy")
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2")
+def test_labels_of_another_file_are_not_masked_with_several_files(files):
+    for name in ("one.zarr", "two.zarr"):
+        anndata.AnnData(X, pd.DataFrame({"kind": WORDS}, index=[str(k) for k in range(N)])).write_zarr(name)
+    with pytest.raises(UsageError, match=r"with several files, `?y`? must name"):
+        sm.train(["one.zarr", "two.zarr"], y="kind.npy", mask="obs/kind=7")

@@ -18,16 +18,17 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.columns import alike
 from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 from streammargin.sources.kinds import column_saved, first_bytes
-from streammargin.sources.labels import LabelColumn, LabelCursor
+from streammargin.sources.labels import LabelColumn, LabelCursor, lie_inside
 from streammargin.sources.masked import none_has
 from streammargin.sources.names import chosen
 from streammargin.sources.open import check_files
+from streammargin.sources.shards import check_inside
 from streammargin.tables.elsewhere import column_of, column_of_labels, split_name
 from streammargin.tables.file_format import MARKET, SVMLIGHT, ZARR
 from streammargin.tables.formats import FORMATS, files_of, format_of, is_pipe, parts_of, piped
 from streammargin.tables.header import is_number, may_be_index
 from streammargin.tables.matrices import market
-from streammargin.tables.matrices.base import How
+from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room, stamp
 from streammargin.tables.textfile import PIECE, Text
@@ -37,11 +38,29 @@ NAMED = (MARKET, ZARR)  # whose rows may have names
 
 
 def open_matrix(paths: str | Sequence[str], how: How, kind: str | None = None) -> Ordered:
-    """The rows of a file, or of several one after the other. kind: the format, if it is known.
+    """The rows of a file, or of several one after the other, as are their labels in another file.
 
-    Raises DataError, InputMissingError, UsageError.
+    kind: the format, if it is known. Raises DataError, InputMissingError, UsageError.
     """
     files = [file for path in ([paths] if isinstance(paths, str) else paths) for file in _shards(path)]
+    if len(files) == 1 or all(each is None or lie_inside(each) for each in (how.y, how.weight)):
+        return _chained(files, how, kind)
+    by_name = all((kind or format_of(file)) in NAMED for file in files)
+    y = None if lie_inside(how.y) or (by_name and split_name(how.y)) else how.y
+    weight = None if lie_inside(how.weight) else how.weight
+    if how.mask is not None:  # those of another file are of all rows, and here some are left out
+        check_inside("y", y)
+        check_inside("sample_weight", weight)
+    within = replace(how, y=how.y if y is None else None, weight=how.weight if weight is None else None)
+    found, name = _chained(files, within, kind), f"{files[0]} and {len(files) - 1} more"
+    if not by_name:
+        y, weight = column_of(y, name, LABELS), column_of(weight, name, WEIGHTS)
+    batches = beside(found.batches, name, replace(how, y=y, weight=weight, groups=None))
+    return replace(found, batches=batches, label=column_of_labels(how.y) or found.label)
+
+
+def _chained(files: Sequence[str], how: How, kind: str | None) -> Ordered:
+    """The rows of these files, one after the other. Labels and weights are those of each file, or go by names."""
     named = chosen(how.columns)
     if len(files) == 1 and how.mask is None and not named:
         return _open(files[0], how, kind)

@@ -325,7 +325,7 @@ class ApartLines(Apart[ApartCoupled], Coupled[ApartCoupled]):
             gained[line // problem.lines] += float(change @ targets.targets_of(line))
 
     def merge(self, problem: Problem, state: ApartCoupled, active: np.ndarray) -> None:
-        self.check_scale(state)
+        self.check_scale(problem, state)
         places, alpha = state.places, state.alpha.T
         for group in active:
             moved, v = (self._lines(problem, image, group) for image in (state.moved, state.W))

@@ -108,7 +108,7 @@ class Coupled(BeginsAtWeights[C]):
             visits = [self._visit_of(problem, state, block, first, again) for first, block in blocks]
             seen = np.zeros_like(state.figures)
             now = take_turns(visits, 0, turns, turns)
-            for some in self.returning(problem, state, active, now) if again == 0 else [now]:
+            for some in self.returning(problem, state, now) if again == 0 else [now]:
                 self._visit(problem, state, active, some, seen)
             gap = float(seen[:, kernel.GAP].sum())
             if again == 0:
@@ -123,7 +123,7 @@ class Coupled(BeginsAtWeights[C]):
         now = self._visit_of(problem, state, block, first, 0)
         work = 2.0 * active.size * problem.lines * values_of(block).size
         parts = max(1, min(now[3].size, math.ceil(work / UNIT)))
-        for turns in self.returning(problem, state, active, take_turns([now], state.part, state.part + 1, parts)):
+        for turns in self.returning(problem, state, take_turns([now], state.part, state.part + 1, parts)):
             self._visit(problem, state, active, turns, state.figures)
         state.part = (state.part + 1) % parts
         return state.part / parts if state.part else None
@@ -150,7 +150,7 @@ class Coupled(BeginsAtWeights[C]):
         state.multiplications += problem.lines * (float(counts.sum()) - before) * problem.values / problem.rows
 
     def end_pass(self, problem: Problem, state: C, active: np.ndarray) -> PassReport | float:
-        self.check_scale(state)
+        self.check_scale(problem, state)
         estimate, figures = np.zeros(problem.groups), state.figures
         for group in active:
             lines = self._lines(problem, state.W, group)
@@ -161,9 +161,9 @@ class Coupled(BeginsAtWeights[C]):
         return PassReport(estimate, int(figures[:, kernel.MISSED].sum()))
 
     @staticmethod
-    def check_scale(state: C) -> None:
-        """DataError, after the first pass, for a row whose squares overflow."""
-        if state.number == 1 and not np.isfinite(state.squares.sum()):
+    def check_scale(problem: Problem, state: C) -> None:
+        """DataError, after the first pass with steps, for a row whose squares overflow."""
+        if state.number == 1 + problem.from_weights and not np.isfinite(state.squares.sum()):
             row = int(np.argmax(state.squares))
             raise DataError(
                 f"the values of row {row} are too large: the sum of their squares overflows; divide the columns by "

@@ -156,6 +156,10 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     def in_lines(problem: Problem, state: A) -> tuple[np.ndarray, np.ndarray]:
         return state.alpha, state.theta
 
+    def set_out(self, problem: Problem, state: A, w: np.ndarray) -> None:
+        super().set_out(problem, state, w)
+        state.constant.centre[:] = w[:, -1]  # else a damped constant would begin near 0
+
     def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
         if self.reads_weights(problem, state):
             return self.read_of_weights(problem, active)
@@ -194,7 +198,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
         now = visit(slow_constant.shortened(block, state.constant), numbered_from(first), *order)
         part = state.part
-        for turns in self.returning(problem, state, active, take_turns([now], part, part + 1, parts)):
+        for turns in self.returning(problem, state, take_turns([now], part, part + 1, parts)):
             self._visit(problem, state, active, turns, state.figures)
         state.part = (part + 1) % parts
         if state.part:
@@ -221,7 +225,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
             names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
             if names or turn + 1 == turns:
                 now = take_turns(visits, start, turn + 1, turns)
-                for some in self.returning(problem, state, active, now) if again == 0 else [now]:
+                for some in self.returning(problem, state, now) if again == 0 else [now]:
                     self._visit(problem, state, active, some, figures)
                 start = turn + 1
             if names and mixed is not None:

@@ -26,7 +26,7 @@ from streammargin.solvers.visits import Visit
 MOST_BETWEEN = 12  # most steps in memory between two certificates
 WORK = 2e10  # most multiplications between two certificates over all classes, about a second
 NONE = np.empty(0)
-SAMPLE, STEP, CERTIFY = range(3)  # what comes next for a problem
+SAMPLE, STEP, FOLLOW, CERTIFY = range(4)  # what comes next for a problem
 OF_PROXIMAL = "softness", "dual", "steps", "made", "spared"
 
 
@@ -35,7 +35,8 @@ class StepsState(CertifiedState):
     """Weights w (K, d+1), and `sums` at w; norms (n,): of the rows.
 
     step (K,): what comes next, steps on the sample, with the centres `drawn` (K, m); steps on all rows, with the
-    centres alpha (K, n); or a certificate. Those in OF_PROXIMAL (K,): of the proximal step, as in `Proximal`.
+    centres alpha (K, n); for a fold, to begin at the weights of all rows; or a certificate. Those in OF_PROXIMAL (K,):
+    of the proximal step, as in `Proximal`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -74,9 +75,11 @@ class Steps(CertifiedByRead[StepsState]):
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
         state = super().start(problem, labels)
         state.softness[:] = 0.0 if smooth(problem.loss) else SAMPLED
+        lines = np.arange(problem.count)
+        fold = problem.of_all_rows(lines) != lines
+        state.step[fold] = FOLLOW
         if sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights):
-            lines = np.arange(problem.count)
-            state.step[problem.of_all_rows(lines) == lines] = SAMPLE
+            state.step[~fold] = SAMPLE
         return state
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
@@ -92,16 +95,16 @@ class Steps(CertifiedByRead[StepsState]):
 
     def move(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> Share:
         """One unit of the steps, from the sample or on all rows."""
-        now = int(state.step[active].min())
-        if now == CERTIFY:
+        steps = state.step[active]
+        if (now := steps.min()) == CERTIFY:
             return None
-        left = active[state.step[active] == now]
-        first = left[problem.of_all_rows(left) == left]
-        left = first if first.size else left  # a fold begins at the weights of all rows
+        left = active[steps == now]
+        if now == FOLLOW:
+            _follow_all_rows(problem, state, left)
         self._at_once(problem, state, left, block, steps_between_certificates(problem, active))
         if (state.step[active] != SAMPLE).all():
             state.sample = None
-        return 1.0 - left.size / active.size
+        return float((steps == CERTIFY).mean())
 
     def _at_once(self, problem: Problem, state: StepsState, left: np.ndarray, block: Block, most: int) -> None:
         """One unit of the first of these problems; of several on as many cores, as each has arrays of its own."""
@@ -144,7 +147,6 @@ class Steps(CertifiedByRead[StepsState]):
 
     def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> float:
         """One unit of the steps of problem k, until a proof is likely, or `most` steps are made."""
-        _follow_all_rows(problem, state, k)
         now, w, labels = state.proximal(k, state.alpha[k]), state.w[k], line_of(labels_of(problem, state), k)
         goal = Goal(share=LIKELY * problem.tol, most=most, to_prove=True)
         done = solve(problem, leaves.parts(problem, block), labels, now, w, np.zeros_like(w), goal)
@@ -169,15 +171,13 @@ class Steps(CertifiedByRead[StepsState]):
         return report
 
 
-def _follow_all_rows(problem: Problem, state: StepsState, k: int) -> None:
-    """Begin a fold, whose weights are 0, at the weights and centres of all rows."""
-    of_all = int(problem.of_all_rows(np.array([k]))[0])
-    if of_all == k or state.w[k].any():
-        return
-    state.w[k] = state.w[of_all]
+def _follow_all_rows(problem: Problem, state: StepsState, folds: np.ndarray) -> None:
+    """Begin these folds at the weights and centres of all rows."""
+    of_all = problem.of_all_rows(folds)
+    state.w[folds], state.softness[folds], state.step[folds] = state.w[of_all], state.softness[of_all], STEP
     if not smooth(problem.loss):
-        state.alpha[k] = np.where(labels_of(problem, state).present_of(k), state.alpha[of_all], 0.0)
-        state.softness[k] = state.softness[of_all]
+        for k, known in zip(folds, of_all, strict=True):
+            state.alpha[k] = np.where(labels_of(problem, state).present_of(k), state.alpha[known], 0.0)
 
 
 def _of_one(problem: Problem) -> int:

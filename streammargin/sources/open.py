@@ -16,6 +16,7 @@ from streammargin.sources.arrays import ArraySource, of_layers, of_obs
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
 from streammargin.sources.names import ALL, Columns, chosen, listed, of_others
+from streammargin.wording import shown
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
@@ -190,9 +191,10 @@ def _is_batch(part: object) -> bool:
 def parts_of(batch: Any, number: int) -> tuple[Any, Any, Any] | None:
     """(X, y, weights or None) of a batch of a stream; None if X has no rows. UsageError for other objects."""
     if isinstance(batch, Mapping):
+        X, y = map(shown, list(batch)[:2] if len(batch) > 1 else ("X", "y"))
         raise UsageError(
             f"batch {number} is a mapping of {listed(list(map(str, batch)))}; give pairs of two of them, as "
-            "((batch['X'], batch['y']) for batch in batches)"
+            f"((batch[{X}], batch[{y}]) for batch in batches)"
         )
     if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
         raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")

@@ -354,7 +354,9 @@ def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
     if order is None:
         raise DataError(f"{data} has no table obs as anndata writes it since 0.7; write it again by anndata")
     if name in obs:
-        raise UsageError(f"{data} has obs/{short(name)} already; name another column, as --obs {short(name)}_predicted")
+        taken = name.endswith("_predicted") or f"{name}_predicted" in obs
+        hint = "" if taken else f", as --obs {short(name)}_predicted"
+        raise UsageError(f"{data} has obs/{short(name)} already; name another column{hint}")
     if "/" in name:
         raise UsageError("--obs is the name of a column, which has no slash; give another name")
     return [one if isinstance(one, str) else one.decode() for one in order]

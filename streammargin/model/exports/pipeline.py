@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn import preprocessing
-from sklearn.calibration import CalibratedClassifierCV, _CalibratedClassifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.impute import SimpleImputer
@@ -242,6 +242,8 @@ def _with_weights(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -
 
 def _with_shares(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -> Any:
     """The estimator with these weights, and behind its scores the curves of an isotonic calibration."""
+    from sklearn.calibration import _CalibratedClassifier  # a private class, which this alone needs
+
     numbers = np.arange(len(parts.classes))  # as scikit-learn sorts the classes inside
     inner = _with_weights(parts._replace(link=None, calibration={}, classes=numbers), coef, constants)
     if parts.names is not None and parts.schema is None and not parts.changed:

@@ -230,7 +230,7 @@ def say_wide(table: Table, names: list[str]) -> None:
     if names:
         them = "it" if len(names) == 1 else "them"
         hint = f"if a code or an id, leave {them} out with `drop={joined([*table.asked.drop, *names])}`"
-        note(f"{table.name}: values are float64, as float32 would change whole numbers of {all_of(names)}; {hint}")
+        note(f"{table.name}: values are float64, as float32 would change values of {all_of(names)}; {hint}")
 
 
 def say_codes(table: str, names: list[str]) -> None:

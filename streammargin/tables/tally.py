@@ -87,7 +87,7 @@ class Tallied:
 
     @property
     def wide(self) -> bool:
-        """Whether float32 would change whole numbers of it, as far as is known."""
+        """Whether float32 would change values of it, some of them large, as far as is known."""
         return not self.narrow and EXACT_NARROW <= self.largest < float(np.finfo(np.float32).max)
 
     def add(self, later: Tallied) -> None:

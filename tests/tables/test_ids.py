@@ -242,7 +242,7 @@ def test_whole_numbers_that_need_float64_are_named(tmp_path, caplog, form):
     caplog.set_level("INFO")
     frame = PLAIN.assign(account=RANDOM.permutation(ROWS) + (1 << 24), small=RANDOM.permutation(ROWS))
     model = sm.train(in_form(frame, form, tmp_path), y="y", passes=1).model
-    assert model.schema.dtype == "float64" and "float32 would change whole numbers of account; if" in caplog.text
+    assert model.schema.dtype == "float64" and "float32 would change values of account; if" in caplog.text
     assert 'leave it out with drop="account"' in caplog.text
     caplog.clear()
     assert sm.train(in_form(frame, form, tmp_path), y="y", drop="account", passes=1).model.schema.dtype == "float32"

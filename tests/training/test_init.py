@@ -505,6 +505,6 @@ def test_the_command_reads_the_file_and_never_writes_it(tmp_path, capsys, monkey
     assert "none.npz: no such model file" in capsys.readouterr().err
     assert main(["train", rows, "--init", rows, "-o", "newer.npz"]) == 65
     assert "is not a model" in capsys.readouterr().err
-    assert main(["train", rows, "--init", str(model), "--solver", "sdca", "-o", "newer.npz"]) == 2
+    assert main(["train", rows, "--init", str(model), "--solver", "pegasos", "-o", "newer.npz"]) == 2
     said = capsys.readouterr().err
     assert "name one with --solver, or leave out --init" in said and not (tmp_path / "newer.npz").exists()

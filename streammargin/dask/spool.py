@@ -32,7 +32,7 @@ from streammargin.tables.spool import OfTable
 LOST = (KilledWorker, CancelledError, TimeoutError, CommClosedError)  # and not an error of the collection
 
 
-class Pieces(ShardedSource):
+class AllPieces(ShardedSource):
     """All pieces of a collection."""
 
     def __init__(self, pieces: list[Piece]) -> None:
@@ -100,7 +100,7 @@ class Spool:
 
     def write(
         self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], OfTable | None]
-    ) -> tuple[Pieces, OfTable | None]:  # fmt: skip
+    ) -> tuple[AllPieces, OfTable | None]:  # fmt: skip
         """The rows of a collection as a source, and what made them of frames.
 
         roles: what the columns of frames are; None of batches, which have none. Raises DataError, UsageError,
@@ -113,7 +113,7 @@ class Spool:
         if made is not None and frames is not None and None in found:
             made = replace(made, schema=learn(made.table, tally=frames.tally).schema)
             found = self._each(write, rows, self._named(rows), *_bare(made), "")
-        source = Pieces(self._pieces(stack, rows, made, found))
+        source = AllPieces(self._pieces(stack, rows, made, found))
         if made is not None and made.schema is None:
             table = made.table
             made = replace(made, schema=Schema(tuple(map(Column, table.values)), table.labels, weight=table.weight))

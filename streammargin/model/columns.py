@@ -68,7 +68,8 @@ def match(
     lacking = list(missing) if missing_columns != ZERO and of_files != ALL else []
     if len(missing) == len(known) and (missing_columns != ZERO or of_files is None):
         both = f"{short(given[0])} is the first of the file, and {short(known[0])} that of the model"
-        raise DataError(f"{name} and the model have no name of a column in common: {both}; name them alike")
+        lost = counted(len(missing), "column")
+        raise DataError(f"{name} lacks {lost} of the model, and knows no other: {both}; name them alike")
     if lacking or (unknown and of_files is None):
         raise DataError(_difference(name, lacking, [] if of_files else unknown, missing_columns is not None))
     said = []

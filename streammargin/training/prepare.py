@@ -160,7 +160,8 @@ def _prepared(
     if told:
         note(told)
     _tell(options, task, method, problem, why)
-    if is_anndata(data) or any(path.endswith(".h5ad") for path in rows.stored.files()):
+    alone = [path.endswith(".h5ad") for path in rows.stored.files()] == [True]
+    if is_anndata(data) or (alone and not remote and options.of_files is None and options.mask is None):
         _tell_counts(rows.stored, options)
     problem = replace(problem, column=options.column(costs))
     return Job(

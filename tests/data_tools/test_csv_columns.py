@@ -393,7 +393,7 @@ def test_all_columns_that_are_refused_are_named_at_once(tmp_path):
         converted(tmp_path, text)
     said = str(error.value)
     assert all(word in said for word in ("city", "age", "sex", "plan", "'Oslo' in line 3", "3 columns")), said
-    assert "line 2, column plan: the value is missing" in said and 'drop="city,age,sex,plan"' in said
+    assert "line 2, column plan: the value is missing" in said and 'categorical="city,age,sex", missing="mean"' in said
     assert "member" not in said and "label" not in said.split("csv", 1)[1]
 
 

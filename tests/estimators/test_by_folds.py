@@ -124,7 +124,7 @@ def test_a_number_of_values_is_the_grid_of_scikit_learn(make):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"cv": ShuffleSplit(3)}, "GridSearchCV"),
+        ({"cv": ShuffleSplit(3, random_state=0)}, "GridSearchCV"),
         ({"rule": "most"}, "best or 1se"),
         *(({"Cs": Cs}, f"how many to try, or None, not {Cs}") for Cs in (0, 0.5, True)),
     ],

@@ -387,6 +387,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         share = max(moved, share_of_softness(gap, goal, float(state.step.least_left[k])))
         # with few rows for each weight the quadratic model is accurate only nearby
         enough = share * float(state.step.active[k]) >= (1 if plain(problem) else ENOUGH) * nonzero
+        enough |= decrease == 0.0  # no step is left at this softness
         near = may_soften(decrease, gap) and (enough or plain(problem))
         near |= may_soften(float(state.gap[k]) - gap, gap)
         self._leave(state, k, share if near or enough else 1.0)

@@ -171,6 +171,7 @@ def test_labels_of_several_files_go_on_from_one_to_the_next(files):
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2")
+@pytest.mark.filterwarnings("ignore:zarr v3 autosharding")  # what the next anndata writes
 def test_labels_of_another_file_are_not_masked_with_several_files(files):
     for name in ("one.zarr", "two.zarr"):
         anndata.AnnData(X, pd.DataFrame({"kind": WORDS}, index=[str(k) for k in range(N)])).write_zarr(name)

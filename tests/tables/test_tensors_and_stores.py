@@ -253,10 +253,12 @@ def store(request, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what the next versions write
         if hasattr(anndata.settings, "zarr_write_format"):
-            anndata.settings.zarr_write_format = request.param
+            with anndata.settings.override(zarr_write_format=request.param):
+                made.write_zarr(str(tmp_path / "cells.zarr"), chunks=(64, 12))
         elif request.param == 3:
             pytest.skip("this anndata writes version 2 alone")
-        made.write_zarr(str(tmp_path / "cells.zarr"), chunks=(64, 12))
+        else:
+            made.write_zarr(str(tmp_path / "cells.zarr"), chunks=(64, 12))
     return str(tmp_path / "cells.zarr")
 
 

@@ -99,8 +99,8 @@ def judge_pegasos(results):
         at, late = apart[exponent], {name: settled(runs[name][0]) - least for name in passes}
         numbers.append(
             f"n^{exponent:g}: in {until:.2f} s a median of {at[PEGASOS]:.1e} above the optimum ({passes[PEGASOS]} "
-            f"passes) against {at[TWO]:.1e} ({passes[TWO]}), in as many passes {np.median(late[PEGASOS]):.1e} against "
-            f"{np.median(late[TWO]):.1e}, where Pegasos is between {late[PEGASOS].min():.1e} and "
+            f"passes) against {at[TWO]:.1e} ({passes[TWO]}). In as many passes {np.median(late[PEGASOS]):.1e} against "
+            f"{np.median(late[TWO]):.1e}, and Pegasos is between {late[PEGASOS].min():.1e} and "
             f"{late[PEGASOS].max():.1e}"
         )
     large, small = apart[EXPONENTS[0]], apart[EXPONENTS[-1]]

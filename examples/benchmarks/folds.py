@@ -2,8 +2,9 @@
 
 OMP_NUM_THREADS=1 python -m examples.benchmarks.folds [dense|csr|kernel|large] [--rows N]
 
-csr: rows like text, 20,000 x 10,000, of ours alone. kernel: rbf on 2,000 x 20, 5 values of C, beside SVC. large:
-1,000,000 x 50 in a file, within 96M, of ours alone.
+csr     rows like text, 20,000 x 10,000, without scikit-learn
+kernel  rbf on 2,000 x 20, 5 values of C, beside SVC
+large   1,000,000 x 50 in a file, within 96M, without scikit-learn
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def train(
         folder that all workers share. Some partitions are computed twice: they must have the same rows each
         time. Collections are a DataFrame (`y`: the column of the labels, or a Series); the pair (X, y) of Arrays or of
         a DataFrame and a Series; a Bag of frames or of batches (X, y) or (X, y, sample_weight); and a list of Delayed
-        ones. `valid` may be a collection as well, and `cv` the fold of each row in an Array or a Series.
+        ones. `valid` may be a collection, too. `cv` may be the fold of each row, in an Array or a Series.
     verbose, listeners, should_stop, **options : as for `streammargin.train`
 
     Raises

@@ -132,8 +132,8 @@ class Options:
         "the mapped rows are not stored (default none)")
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; "
-        "several values: the best by `cv` or on `valid` is kept, of path:K on `valid` (default 1, or inf for a solver "
-        "of the hard margin; with `cv` 13 values)",
+        "several values: the best by `cv` or on `valid` is kept; path:K: the best on `valid` (default 1, or inf for a "
+        "solver of the hard margin; with `cv` 13 values)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(
         None, Number("0 for none, a positive number", finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
@@ -154,8 +154,8 @@ class Options:
     classes: Sequence[object] | None = option(None, LabelList(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
     multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
-        "ovr: each class against the rest; joint: one problem for all classes, by the softmax of loss=logistic or the "
-        "hinge of Crammer and Singer, or one margin at C = inf (default: joint for logistic at a finite C, else ovr)")
+        "ovr: each class against the rest; joint: one problem for all classes: the softmax of loss=logistic, the "
+        "hinge of Crammer and Singer; at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
         "stop once the relative gap is proven to be EPS at most (C = inf: the margin gap; interpolate: no error "
         "exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
@@ -215,8 +215,8 @@ class Options:
     dates: bool | str | None = option(None, Switch(("day-first", "month-first")), "table", TABLES, "expand the dates "
         "of a table to years, days, month, day of the week and hour; the value is the order of ambiguous ones "
         "(default: dates are an error)")
-    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "replace missing values "
-        "of a table by the mean, by zero, or by the mean and a column that marks them (default: they are an error)")
+    missing: str | None = option(None, Word(("mean", "zero", "indicator")), "table", TABLES, "missing values of a "
+        "table become the mean, zero, or the mean and a column that marks them (default: they are an error)")
     unknown: str | None = option(None, Word(("error", "zero")), "table", TABLES, "categories of a held-out table "
         "that were not in the training data: an error, or zeros (default: error)")
     spool: str | None = option(None, FolderPath("DIR"), "table", TABLES | Where.STREAM,

@@ -118,7 +118,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         if wrong.any():
             row = first + int(np.argmax(wrong))
             raise DataError(
-                f"the values of row {row} are too large or too small for the penalty lp with p = {problem.p!r}: "
+                f"row {row} has values too large or too small for the penalty lp with p = {problem.p!r}: "
                 f"the sum of their powers {problem.q:.3g} over- or underflows; "
                 + ("divide the columns by their largest value (`scale=maxabs`) or " if problem.q < 100.0 else "")
                 + "raise p, as in `penalty=lp:1.9`"

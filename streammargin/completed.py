@@ -74,7 +74,7 @@ class CompletedLoss:
     def conjugate(self, duals: np.ndarray, ratings: np.ndarray) -> tuple[float, float]:
         """(a, b) if the sum of l*(q s) is at most a q + b q^2, for 0 <= q <= 1; inf if duals s are out of range.
 
-        Of several terms the slopes rise one after the other: that is the least sum of duals times kinks.
+        The slopes of several terms rise one after the other, which is the least sum of duals times kinks.
         """
         if self.square:
             return float(duals @ ratings), 0.5 * float(duals @ duals)

@@ -113,7 +113,7 @@ def table_of_rounds(folder: Path, rows: int) -> None:
 
 
 def table_of_overhead(folder: Path) -> None:
-    """Of few rows in small blocks, so that next to nothing is read and computed, and all workers have some."""
+    """Few rows in small blocks: next to nothing is read and computed, and all workers have some."""
     even, plan.EVEN_BYTES = plan.EVEN_BYTES, 1 << 14
     print("| columns | workers | rounds | median ms a round | most | CPU ms a round: here, each worker |")
     print("|---|---|---|---|---|---|")
@@ -194,7 +194,7 @@ def collections_of(path: str, rows: int) -> dict[str, tuple[Any, dict[str, Any]]
 
 
 def table_of_kills(folder: Path, rows: int, kills: int, kinds: list[str]) -> None:
-    """Of a file, and of collections of its rows, which the workers write to their disks, and again after a kill."""
+    """A file, and collections of its rows, which the workers write to their disks, and again after a kill."""
     path = rows_of(folder, rows, 50)
     print("| rows | kills | the same bits | no end | s without: with a kill, the median; the most |")
     print("|---|---|---|---|---|")

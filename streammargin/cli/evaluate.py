@@ -13,7 +13,7 @@ from streammargin.json_values import to_plain
 from streammargin.kinds import ALL
 from streammargin.wording import printable, short
 
-WIDEST, WORST = 20, 10  # most classes that are printed, as is their confusion matrix; how many of more
+WIDEST, WORST = 20, 10  # most classes that are printed, with their confusion matrix; how many of more
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -46,8 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "standard deviation",
     )  # fmt: skip
     parser.add_argument(
-        "--words", type=name, metavar="TABLE", help="with --top, of a model of text: the words of TABLE that fall in "
-        "these columns, and how often they occur; TABLE is the one of the training, or another with its column",
+        "--words", type=name, metavar="TABLE", help="with --top, for a model of text: the words of TABLE in these "
+        "columns, and how often each occurs; TABLE is that of the training, or another with the same text column",
     )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def _add_words(model: Any, top: dict[str, Any], options: argparse.Namespace) -> 
     from streammargin.model.tables import words_of
 
     if not top:
-        raise UsageError("--words names the columns that --top shows; give --top, too")
+        raise UsageError("--words shows words of the columns that --top lists; give --top, too")
     if model.schema is None or not model.schema.hashed:
         raise UsageError("--words is for a model that was trained with --text; the columns of this one have names")
     check_input(options.words, "table")

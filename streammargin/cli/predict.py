@@ -288,7 +288,7 @@ def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Lines], rows: i
 def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
     """A copy of an .h5ad file with the labels as the column `name` of obs: text as categories, numbers as they are.
 
-    Of fields with probabilities, each row has the place of its label first. The others become obsm/NAME_probability
+    Rows of probabilities begin with the place of the label. The others become obsm/NAME_probability
     (rows, classes), whose columns uns/NAME_classes names.
     """
     import h5py

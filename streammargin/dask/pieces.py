@@ -26,7 +26,7 @@ from streammargin.sources.views import View
 
 OPEN = 64  # pieces that a process has open at a time
 PART = 1 << 20  # bytes of a piece that are read at a time for its digest
-FEW = 1 << 13  # bytes of its first rows that whoever trains has
+FEW = 1 << 13  # bytes of its first rows, which the training process has
 
 
 class Written(NamedTuple):

@@ -29,8 +29,8 @@ class RunPath:
     `first`         0 while it is not known.
     `number`        index of the current value.
     `table`         what was proven at each earlier value, as in the event run_end.
-    `best`, `kept`  index and outcome of the value with the smallest held-out error. Of equal errors it is the smallest
-                    C.
+    `best`, `kept`  index and outcome of the value with the smallest held-out error; with the smallest C of equal
+                    errors.
     `early`         whether early stopping ended the training at one of them.
     """
 
@@ -83,7 +83,7 @@ class RunPath:
             )
         if self.high is not None and self.high <= first:
             raise UsageError(
-                f"w = 0 is optimal up to C = {first:.4g}, where the path begins; end it at a larger C, as in "
+                f"w = 0 is optimal up to C = {first:.4g}, and the path begins there; end it at a larger C, as in "
                 f"`C=path:{self.count},high={100 * first:.1g}`"
             )
         self.first = first

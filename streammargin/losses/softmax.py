@@ -30,7 +30,7 @@ MOST = 100  # Newton steps; usual are three to five, or some 25 if kappa is a mi
 
 
 def probability(sign: float, share: float) -> float:
-    """That of a line whose dual is this share of the cap."""
+    """The probability of a class whose dual is this share of the cap."""
     return 0.5 * (1.0 + sign) - sign * share
 
 

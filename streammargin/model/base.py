@@ -135,7 +135,7 @@ class Model(Scorer):
     def _rows_before(self, data: Any) -> str | None:
         """The name of the rows of the training, as layers/counts; None for X, and for data without names of rows.
 
-        Cells of anndata in memory or zarr must have rows of this name. Of other files X is scored, with a warning.
+        Cells of anndata in memory or zarr must have rows of this name. In other files X is scored, with a warning.
         """
         x = (self.header.get("problem") or {}).get("names", {}).get("x")
         if x is None or _is_cells(data):
@@ -151,13 +151,13 @@ class Model(Scorer):
             with contextlib.suppress(DataError), opened(data, x=x, columns=ALL):
                 return str(x)
         told = ", ".join(paths_of(data))
-        self.say_once(f"the model was trained on {x}, and {told} has no such rows: those of X are scored")
+        self.say_once(f"the model was trained on {x}, and {told} lacks it: X is scored instead")
         return None
 
     def _labels_before(self, data: Any) -> str | None:
         """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file.
 
-        Of a file that has `y` but no labels of this name, as one that was converted, `y` is judged, and it is said.
+        If a file has `y` but no labels of this name, such as a converted one, `y` is judged, with a message.
         """
         y = (self.header.get("problem") or {}).get("names", {}).get("y")
         if y is None or ":" in y or y.endswith(".npy") or not (_is_cells(data) or is_path(data) or is_shards(data)):
@@ -291,7 +291,7 @@ class Model(Scorer):
         """A fitted pipeline of scikit-learn that predicts the same: for programs without this package.
 
         Its steps are the columns of a table, the scale, the map, and an estimator of scikit-learn with these weights.
-        Labels are equal, and scores up to rounding. Of a calibrated model scores are log odds, and the label is the
+        Labels are equal, and scores up to rounding. Scores of a calibrated model are log odds, and the label is the
         most probable class. UsageError for a model that has none: kernel machines, tasks, dates, numbers with a unit,
         and some columns in front of a map. Without scikit-learn it is an error, too.
         """
@@ -315,7 +315,7 @@ def _is_cells(data: Any) -> bool:
 
 @contextlib.contextmanager
 def _names_of_rows(data: Any, x: str | None, name: str, mask: str | None) -> Iterator[Source]:
-    """The rows with a column of names of theirs as labels. Raises DataError, InputMissingError, UsageError."""
+    """The rows, with a column of their names as labels. Raises DataError, InputMissingError, UsageError."""
     with contextlib.closing(open_source(data, x=x, y=name, mask=mask, columns=ALL)) as source:
         try:
             several = source.outputs() is not None

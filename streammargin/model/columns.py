@@ -67,9 +67,9 @@ def match(
     missing, name = known[order < 0], rows.name
     lacking = list(missing) if missing_columns != ZERO and of_files != ALL else []
     if len(missing) == len(known) and (missing_columns != ZERO or of_files is None):
-        both = f"{short(given[0])} is the first of the file, and {short(known[0])} that of the model"
+        both = f"its first is {short(given[0])}, and that of the model is {short(known[0])}"
         lost = counted(len(missing), "column")
-        raise DataError(f"{name} lacks {lost} of the model, and knows no other: {both}; name them alike")
+        raise DataError(f"{name} has none of the model's {lost}: {both}; use the same names")
     if lacking or (unknown and of_files is None):
         raise DataError(_difference(name, lacking, [] if of_files else unknown, missing_columns is not None))
     said = []

@@ -383,7 +383,7 @@ def judged(
         for piece in pieces:
             labels = piece.labels if stored is None else stored.take(piece.block.rows())
             if labels is None:
-                raise DataError(f"{source.name} has no labels; name them with `y`, or predict, which needs none")
+                raise DataError(f"{source.name} has no labels; name them with `y`, or use predict, which needs none")
             _check_outputs(model, source, labels)
             yield piece, tally.known(source, piece, labels)
             rows += piece.block.rows()

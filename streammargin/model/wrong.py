@@ -47,7 +47,7 @@ class Wrong(Tally):
     """The figures of another tally, and `distances` and `worst` rows.
 
     The distance of a row of classes is the score of its label above the largest other one; of two classes it is the
-    score on the side of the label. If the row is wrong it is at most 0. That of a number is prediction minus target.
+    score on the side of the label. If the row is wrong it is at most 0. For numbers it is prediction minus target.
 
     `id`           columns of names of rows, which `worst` rows have as ids.
     `should_stop`  asked before rows are added; anything but None ends the read by Unfinished.

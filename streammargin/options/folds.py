@@ -104,7 +104,7 @@ class Share:
 
     @property
     def count(self) -> int:
-        """Of so many folds one is held out."""
+        """The number of folds, of which one is held out."""
         return round(1.0 / self.part)
 
     def __str__(self) -> str:

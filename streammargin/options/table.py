@@ -203,8 +203,8 @@ class Options:
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
         "learn probabilities from the scores of held-out rows, of `cv` or `valid`: sigmoid is Platt's curve of two "
         "numbers, isotonic any curve that never falls")
-    columns: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "use only these columns; of "
-        "several files of rows whose columns differ: common, those that all have, or all, where a missing one is 0")
+    columns: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "use only these columns; "
+        "common: those that all files have; all: those of any file, 0 in files that lack one")
     drop: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "leave these columns of a table out")
     categorical: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "treat these columns of a "
         "table as categories, such as zip codes")

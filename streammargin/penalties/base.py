@@ -56,7 +56,7 @@ class PenaltyWord(Thing, ABC):
 class Penalty(PenaltyWord):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,), and its conjugate R*(theta) of theta (m,).
 
-    Without a closed form there is no `prox`. Where R is not strongly convex there is no `mirror` and no `norm`.
+    Without a closed form there is no `prox`. If R is not strongly convex there is no `mirror` and no `norm`.
 
     Its fields are those of the word; the first line of its docstring is its help.
 

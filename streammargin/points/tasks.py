@@ -25,7 +25,7 @@ class OfTask(NamedTuple):
 def by_task(block: Block, tasks: np.ndarray) -> Iterator[OfTask]:
     """The rows of a block task by task, some at a time; tasks (m,): their numbers, -1 for rows that are left out.
 
-    Where rows of a task follow each other they are not copied.
+    Rows of a task that follow each other are not copied.
     """
     rows = block.rows()
     each = max(1, stored(block) // max(1, rows)) * (values_of(block).itemsize + 4)

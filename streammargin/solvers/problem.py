@@ -94,7 +94,7 @@ class Tried(NamedTuple):
     def chosen(self, errors: np.ndarray | None, costs: np.ndarray) -> int:
         """The trial that is kept, by the errors (trials,) and values of C (values,); the first, if errors are unknown.
 
-        Of equal errors the smallest C is taken; with the rule 1se the smallest C within one standard error of the best.
+        The smallest C of equal errors is taken; with the rule 1se the smallest C within one standard error of the best.
         """
         first = self.values * self.folds if self.whole else 0
         if errors is None:

@@ -42,7 +42,7 @@ def open_source(
 
     x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays (n,). Files alone have `mask`:
     COLUMN=VALUE, the rows that are taken, such as obs/tissue=lung. Several files have columns of the same names, in any
-    order, or `columns`: "common", those that all have, or "all". Columns may also be chosen by name. Raises
+    order, or `columns`: "common" (all files have them) or "all". Columns may also be chosen by name. Raises
     InputMissingError, DataError or UsageError.
     """
     if mask is not None:

@@ -294,7 +294,7 @@ class _Apply(NamedTuple):
                 f"({column.spelling}); write it behind each, in a column of text"
             )
         if kind not in ("number", ""):
-            raise DataError(f"{self._where(column, 0)}: values of type {values.type} where training had numbers")
+            raise DataError(f"{self._where(column, 0)}: values of type {values.type}, but the training had numbers")
         numbers = numbers_of(values)
         infinite = np.flatnonzero(np.isinf(numbers))
         if infinite.size:
@@ -323,7 +323,7 @@ class _Apply(NamedTuple):
         )
         if not fits:
             what = "dates" if column.first else "times of the day"
-            raise DataError(f"{self._where(column, 0)}: values of type {values.type} where training had {what}")
+            raise DataError(f"{self._where(column, 0)}: values of type {values.type}, but the training had {what}")
         known = np.flatnonzero(~gaps)
         parts = parts_of(values.drop_null()) if known.size else None
         if column.first:

@@ -38,7 +38,7 @@ def column_of_labels(given: object) -> LabelColumn | None:
 
 
 def column_of(given: Any, path: str, what: tuple[str, str]) -> Any:
-    """The column that this is: of an array, or of a table; names of other files stay, as do columns and None.
+    """The column that this is: of an array, or of a table; names of other files, columns and None stay.
 
     path: of the rows, for messages; what: LABELS or WEIGHTS.
     """
@@ -69,7 +69,7 @@ class TableColumn:
         return self._reader.batches([self._column], words)
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
-        """The values in order; size: as of other columns, of no effect here."""
+        """The values in order; size: not used here."""
         from streammargin.tables.apply import label_values
 
         first = 0

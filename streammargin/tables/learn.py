@@ -228,8 +228,8 @@ def say_wide(table: Table, names: list[str]) -> None:
     """Say which columns of numbers need float64."""
     names = [name for name in names if name not in table.asked.columns]
     if names:
-        them = "it" if len(names) == 1 else "them"
-        hint = f"if a code or an id, leave {them} out with `drop={joined([*table.asked.drop, *names])}`"
+        what, them = ("it is a code or an id", "it") if len(names) == 1 else ("they are codes or ids", "them")
+        hint = f"if {what}, leave {them} out with `drop={joined([*table.asked.drop, *names])}`"
         note(f"{table.name}: values are float64, as float32 would change values of {all_of(names)}; {hint}")
 
 

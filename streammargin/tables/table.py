@@ -330,7 +330,7 @@ def _check_there(
         may = missing == ERROR and len(absent) < len(names)
         hint = "; let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
         if missing is not None and not absent and set(lacking) <= set(labels):
-            hint = "; name the labels with `y`, or predict, which needs none"
+            hint = "; name the labels with `y`, or use predict, which needs none"
         why = "that the model was trained on, or that were asked for" if absent else "asked for"
         raise DataError(
             f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} {why}: "

@@ -234,7 +234,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     UsageError if none can.
     """
     if problem.path:
-        raise UsageError("a path over C begins where all weights are 0; give values of `C`, or leave out `init`")
+        raise UsageError("a path over C begins at the weights 0; give values of `C`, or leave out `init`")
     able = [method for method in methods if method.keeps_weights]
     if not able:
         names = " or ".join(method.called for method in methods)

@@ -73,7 +73,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
             tell_grid(job.costs, refusals)
             return job
     raise BudgetError(
-        f"{refusals[-1].raw}, for {len(GRIDS[-1])} values of C; `valid=20%` needs less, as do fewer values of `C`",
+        f"{refusals[-1].raw}, for {len(GRIDS[-1])} values of C; `valid=20%` or fewer values of `C` need less",
         refusals[-1].least,
     )
 
@@ -298,7 +298,7 @@ def _tell_counts(cells: Source, options: Options) -> None:
     most = values.max(initial=0.0)
     if most > COUNTED and values.min() >= 0.0 and np.array_equal(values, np.rint(values)):
         why = f"{cells.name}: its first rows hold counts up to {most:g}"
-        note(f"{why}, and are trained on as they are; `transform=total:10000,log1p` makes cells of any depth alike")
+        note(f"{why}, which are not scaled; `transform=total:10000,log1p` makes cells of any depth comparable")
 
 
 def bytes_of_weights(options: Options, outputs: int, features: int) -> int:

@@ -45,7 +45,7 @@ def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, 
     others = [each if lie_outside(each, reader.columns) else None for each in (y, weight)]
     valid = options.valid
     if others[0] is not None and is_table(valid):
-        raise UsageError("`y` has the labels of the training rows alone, so those of `valid` are not known; put labels "
+        raise UsageError("`y` has labels only of the training rows, and not of `valid`; put labels "
                          "into a column of both tables, or hold out a share of the rows with `valid=0.2`")  # fmt: skip
     asked = of_columns if others[0] is None else asked  # a column may be called like a file
     own = weight if others[1] is None else None

@@ -161,7 +161,7 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
 
 def test_raw_counts_of_cells_are_told_unless_a_step_or_a_scale_changes_them(tmp_path, capfd):
     data = cells()
-    told = "its first rows hold counts up to {:g}, and are trained on as they are; --transform total:10000,log1p makes"
+    told = "its first rows hold counts up to {:g}, which are not scaled; --transform total:10000,log1p makes"
     data.X.data = np.random.default_rng(1).poisson(9.0, data.X.nnz).astype(np.float32)
     counts, most = data.X.copy(), data.X.max()
     assert most > 10.0

@@ -110,7 +110,7 @@ def test_a_table_does_not_begin_with_a_blank_line(tmp_path, text):
 
 def test_one_column_is_a_table_where_there_is_no_label(tmp_path):
     assert converted(tmp_path, "a\n1\n2\n", label=False) == ([[1], [2]], None)
-    with pytest.raises(DataError, match="line 2: 2 columns where the first line has 1"):
+    with pytest.raises(DataError, match="line 2: 2 columns, but the first line has 1"):
         converted(tmp_path, "1\n2,3\n", label=False)
     assert converted(tmp_path, "1;2\n", label=False) == ([[1, 2]], None)
     with pytest.raises(DataError, match=r"line 1: one column only, .*another separator"):

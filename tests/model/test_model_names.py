@@ -358,7 +358,7 @@ def test_weights_are_those_of_the_data_as_stored_and_rank_by_what_they_do():
 
 def test_files_without_any_known_name_are_told_one_of_each(model, tmp_path):
     other = named(tmp_path / "other.h5", X, [f"ENSG{k}" for k in range(6)])
-    words = r"other\.h5 lacks 6 columns of the model, and knows no other: ENSG0 is the first of the file, and MT-CO1 "
+    words = r"other\.h5 has none of the model's 6 columns: its first is ENSG0, and that of the model is MT-CO1; "
     for missing in ("error", "zero"):
-        with pytest.raises(sm.DataError, match=words + "that of the model; name them alike$"):
+        with pytest.raises(sm.DataError, match=words + "use the same names$"):
             model.predict(other, missing_columns=missing)

@@ -102,9 +102,9 @@ def test_a_model_of_text_takes_dates_of_typed_tables(tmp_path):
     frame = pd.DataFrame({"when": DAYS, "x": range(ROWS)})
     assert scored(frame, schema).tolist() == X.tolist()
     assert scored(in_form(frame, "arrow", tmp_path), schema).tolist() == X.tolist()
-    with pytest.raises(DataError, match="values of type int64 where training had dates"):
+    with pytest.raises(DataError, match="values of type int64, but the training had dates"):
         scored(frame.assign(when=20240101), schema)
-    with pytest.raises(DataError, match=r"values of type time64.* where training had dates"):
+    with pytest.raises(DataError, match=r"values of type time64.*, but the training had dates"):
         scored(frame.assign(when=datetime.time(9, 30)), schema)
 
 

@@ -56,7 +56,7 @@ def test_a_field_may_be_as_long_as_a_line(tmp_path, row):
     assert [text for batch in batches for text in batch.column(0).to_pylist()] == texts
     assert csv.field_size_limit() == limit
     path.write_text(path.read_text() + "few\n")
-    with pytest.raises(DataError, match="line 5: 1 column where the first line has 3"):
+    with pytest.raises(DataError, match="line 5: 1 column, but the first line has 3"):
         list(open_table(str(path)).batches(["text"], frozenset(["text"])))
 
 

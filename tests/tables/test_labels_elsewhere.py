@@ -79,7 +79,7 @@ def test_as_many_labels_as_rows(files, data):
 
 
 def test_held_out_tables_have_no_labels_then(files):
-    with pytest.raises(UsageError, match=r"`y` has the labels of the training rows alone|y has the labels"):
+    with pytest.raises(UsageError, match=r"`y` has labels only of the training rows|y has labels only"):
         sm.train("emb.parquet", y="kind.npy", valid="emb.arrow", spool="s")
     assert not os.path.exists("s")  # before a row is read
     assert sm.train("emb.parquet", y="kind.npy", valid="20%").model.classes_.tolist() == ["007", "7"]

@@ -196,7 +196,7 @@ def test_labels_of_several_columns_stand_beside_rows_of_numbers(files, tmp_path)
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         assert model.evaluate(data, y=y)["r2"] == pytest.approx(expected.evaluate((X, Y))["r2"])
     np.savez(tmp_path / "few.npz", X=X, y=Y[1:])
-    with pytest.raises(DataError, match=r"y has the shape \(239, 3\) where there are 240 rows"):
+    with pytest.raises(DataError, match=r"y has the shape \(239, 3\), and there are 240 rows"):
         sm.train(str(tmp_path / "few.npz"), loss="squared_error")
 
 
@@ -364,7 +364,7 @@ def test_arrays_that_are_no_rows_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"is said to be \(100, 100\) of float64"):
         sm.train(str(tmp_path / "X.npy"), y=np.arange(100) % 2)
     np.savez(tmp_path / "X.npz", X=np.eye(4), y=np.arange(3))
-    with pytest.raises(DataError, match=r"y has the shape \(3,\) where there are 4 rows"):
+    with pytest.raises(DataError, match=r"y has the shape \(3,\), and there are 4 rows"):
         sm.train(str(tmp_path / "X.npz"))
 
 

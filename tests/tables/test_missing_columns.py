@@ -97,7 +97,9 @@ def test_a_table_with_none_of_the_columns_or_without_names_is_refused(models):
 def test_labels_names_of_rows_and_tasks_are_never_let_be(models):
     model, _ = models["dense"]
     unlabelled = TABLE.drop(columns=["y"])
-    with pytest.raises(sm.DataError, match=r"lacks 1 column asked for: y; .*name the .* or predict, which needs none$"):
+    with pytest.raises(
+        sm.DataError, match=r"lacks 1 column asked for: y; .*name the .* or use predict, which needs none$"
+    ):
         model.evaluate(unlabelled, missing_columns="zero")
     assert len(model.predict(unlabelled)) == len(TABLE)
     TABLE.drop(columns=["size"]).to_csv("t.csv", index=False)

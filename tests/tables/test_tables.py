@@ -128,7 +128,7 @@ def test_a_query_is_told_to_run_first():
 def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
     frame = pd.DataFrame({"w": ["a", 1, 2.5] * 4, "z": [1j] * 12, "n": range(12), "y": [0, 1, 0] * 4})
     for drop, message in (
-        (None, r"the table, row 1, column w: Arrow does not take it \(int where row 0 has str\); .* with drop=.w"),
+        (None, r"the table, row 1, column w: Arrow does not take it \(int, but row 0 has str\); .* with drop=.w"),
         ("w", r"the table, column z: Arrow does not take it \(Unsupported .*one type, or leave it out with drop=.z"),
     ):
         with pytest.raises(DataError, match=message):
@@ -353,7 +353,7 @@ def test_held_out_tables_take_the_schema_of_the_training(files):
 
 BAD = [
     ("a,b,y\n1,2,0\n3,x,1\n4,5,0\n6,7,1\n", {}, r"line 3, column b: 'x' is not a finite number, as most"),
-    ("a,b,y\n1,2,0\n3,4\n", {}, r"line 3: 2 columns where the first line has 3"),
+    ("a,b,y\n1,2,0\n3,4\n", {}, r"line 3: 2 columns, but the first line has 3"),
     ("a,b,y\n1,2,0\n3,inf,1\n", {}, r"line 3, column b: the value is infinite"),
     ("1,2,0\n3,4,1\n", {"y": "kind"}, "kind for y; it has 3 columns without names, which are called 0 to 2"),
     ("a,b,y\n1,2,\n3,4,1\n", {}, r"missing; drop the row, in pandas by table.dropna\(subset='y'\), or give it a label"),

@@ -424,7 +424,7 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
     named = sm.train(path, cv=5, memory="130M", tol=0.5, solver="ascent").cross_validation.Cs
     assert len(named) < 13
     assert tried["80M"] == tried["130M"][::2] == tried["1G"][::4]
-    with pytest.raises(UsageError, match=r"too small for .* needs \d+M.*, for 4 values of C; valid=.20%. needs less"):
+    with pytest.raises(UsageError, match=r"too small for .* needs \d+M.*, for 4 values of C; valid=.20%. or fewer"):
         sm.train(path, cv=5, memory="60M")
 
 

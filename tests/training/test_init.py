@@ -476,7 +476,7 @@ def test_a_checkpoint_is_of_one_model(tmp_path):
      "the largest weight of the model of init, nan, is too far from 0"),
     (lambda: 3, {}, sm.UsageError, "init must be a model or the path of its file, not 3"),
     (lambda: sm.train(X, TWO).model, {"C": "path:4", "valid": (X, TWO)}, sm.UsageError,
-     "a path over C begins where all weights are 0; give values of C, or leave out init"),
+     "a path over C begins at the weights 0; give values of C, or leave out init"),
     (lambda: sm.train(X, TWO).model, {"loss": "interpolate"}, sm.UsageError, "init does not apply to .*interpolate"),
 ])  # fmt: skip
 def test_a_model_that_does_not_fit_is_refused_in_a_sentence(model, options, error, text):

@@ -22,7 +22,7 @@ class LinearParts(NamedTuple):
     """A linear model, taken apart.
 
     coef (K, d), intercept (K,): of rows behind the steps and the map, each of which may be None (steps, behind).
-    `classes`, `names`, `outputs`: as of `Model`. `link`: how scores become probabilities: "logistic" (each by itself),
+    `classes`, `names`, `outputs`: as in `Model`. `link`: how scores become probabilities: "logistic" (each by itself),
     "softmax", the name of a `calibration` (as of `Model`), or None. `schema`: of the table of the training, or None.
     `features`: the number of columns of a row.
     """

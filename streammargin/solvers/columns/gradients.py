@@ -18,7 +18,7 @@ PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
 class ConjugateGradients:
     """The step so far; residual: minus the gradient there; direction: the next one; square: residual . M^-1 residual.
 
-    M is the preconditioner. Whoever calls them has the products with the Hessian and M, and says when they end.
+    M is the preconditioner. The caller has the products with the Hessian and M, and says when they end.
     """
 
     step: Shared[f8] = of(LINES, W)

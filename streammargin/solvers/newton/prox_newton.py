@@ -114,7 +114,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     weights. If they are optimal, so is w = 0. All rows count for its H, which is an upper bound. Under the ridge alone
     w = 0 is never optimal, and the first read is like all others.
 
-    Where the penalty leaves most weights 0, the Hessian has some columns only, and a step moves these
+    If the penalty leaves most weights 0, the Hessian has some columns only, and a step moves these
     (curved_columns.py). In memory the first read finds them, and makes no step.
     """
 

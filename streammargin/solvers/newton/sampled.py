@@ -3,7 +3,7 @@
 A row is drawn by what it adds to the Hessian, trace(D_i) ||x_i||^2. D_i are the second derivatives of its loss by its
 scores. Its key is a number from (0, 1) over that chance, and rows with the smallest keys
 are kept (priority sampling: Duffield, Lund and Thorup 2007). So as many rows stay as there is room for, and which does
-not depend on the blocks. A row counts 1 / probability times. Where the range of each column is known, rows are kept in
+not depend on the blocks. A row counts 1 / probability times. If the range of each column is known, rows are kept in
 bytes: four times as many as in float32.
 
 Each read visits all rows: it certifies its weights, and has the gradient of the next step. Conjugate gradients find

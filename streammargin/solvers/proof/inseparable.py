@@ -29,7 +29,7 @@ def inseparable(kernel: Kernel | None, rows: Block, sides: np.ndarray) -> bool:
     """Whether two equal rows are on different sides (m,) int; 0 is none.
 
     The margin of an expansion is the root of a sum. If a bound on it is 0 up to rounding, it may still be 1e-8 of the
-    longest row, so the bound proves little. Of precomputed values no rows are known.
+    longest row, so the bound proves little. The rows of precomputed values are not known.
     """
     if kernel is not None and kernel.of_numbers:
         return False

@@ -139,7 +139,7 @@ class Archive:
             column = self[name]
             if column.shape[:1] != rows.shape[:1] or len(column.shape) > (2 if part == "labels" else 1):
                 raise DataError(
-                    f"{self.path}: {name} has the shape {column.shape} where there are {rows.length} rows; store one "
+                    f"{self.path}: {name} has the shape {column.shape}, and there are {rows.length} rows; store one "
                     "value for each row"
                 )
             return column.labels
@@ -269,7 +269,7 @@ def _check_layout(path: str, lines: dict[str, dict[str, Any]], size: int) -> Non
     places: dict[str, Any] = {name: line.get("data_offsets") for name, line in lines.items()}
     bad = next((name for name, at in places.items() if not (_whole(at) and len(at) == 2 and at[0] <= at[1])), None)
     if bad is not None:
-        raise DataError(f"{path} is damaged: the tensor {bad} is said to be at {places[bad]!r:.60}; write it again")
+        raise DataError(f"{path} is damaged: its header puts the tensor {bad} at {places[bad]!r:.60}; write it again")
     for name, (start, stop) in sorted(places.items(), key=lambda one: one[1]):
         if start != end:
             raise DataError(f"{path} is damaged: the tensor {name} begins at the byte {start}, and the one before it "

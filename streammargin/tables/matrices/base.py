@@ -57,7 +57,7 @@ Inside = Callable[[str | None, tuple[str, str]], Take | None]
 
 
 def nowhere(given: str | None, what: tuple[str, str]) -> None:
-    """Of a file that has nothing beside its rows."""
+    """None, for a file that has nothing beside its rows."""
 
 
 def beside(found: Iterator[Batch], path: str, how: How, inside: Inside = nowhere, home: Any = None) -> Iterator[Batch]:

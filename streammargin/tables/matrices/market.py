@@ -1,4 +1,4 @@
-"""Matrix Market text (.mtx): entries `row column value`, with names in files beside it as of single-cell counts.
+"""Matrix Market text (.mtx): entries `row column value`, with names in files beside it, such as single-cell counts.
 
 There a column is a cell. Its names stand in barcodes.tsv, those of the rows in features.tsv or genes.tsv, plain or
 compressed; the matrix is turned around then, so that a cell is a row.

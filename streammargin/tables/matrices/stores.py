@@ -81,7 +81,7 @@ class Store:
     def checked(self, array: Any, name: str, most: int = 0) -> Any:
         """The array. DataError, UsageError if a chunk, or all of at most `most` entries, takes too much memory."""
         if not self.is_array(array):
-            raise DataError(f"{self.path}: {name} is a group where an array should be; write the store again")
+            raise DataError(f"{self.path}: {name} is a group, not an array; write the store again")
         if 0 in array.chunks and 0 not in array.shape:
             raise DataError(f"{self.path}: {name} has chunks of the shape {array.chunks}; write the store again")
         chunk = math.prod(array.chunks) * array.dtype.itemsize

@@ -243,7 +243,7 @@ def _fault(column: Any, name: str, error: Exception) -> str:
     where, why = f"the table, column {short(name)}", str(error.args[0]).splitlines()[0][:200]
     if other is not None:
         where = f"the table, row {other}, column {short(name)}"
-        why = f"{kinds[other].__name__} where row {first} has {kinds[first].__name__}"
+        why = f"{kinds[other].__name__}, but row {first} has {kinds[first].__name__}"
     return f"{where}: Arrow does not take it ({why}); give the column one type, or leave it out with `drop={name}`"
 
 

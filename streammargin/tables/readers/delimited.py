@@ -181,7 +181,7 @@ class Delimited(Reader):
             for line, fields in self._lines():
                 if len(fields) != width:
                     return DataError(
-                        f"{self.name}, line {line}: {counted(len(fields), 'column')} where the first line has {width}"
+                        f"{self.name}, line {line}: {counted(len(fields), 'column')}, but the first line has {width}"
                     )
         except csv.Error as error:
             return DataError(f"{self.name}, line {line + 1} or later: {error}; is a quote missing?")

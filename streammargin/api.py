@@ -159,7 +159,7 @@ def complete(
         Default: the first three columns of a table.
 
     loss : absolute_error, squared_error, or hinge with the parameter levels.
-        `hinge:levels=1,2,3,4,at=0,3,6,9` is a sum over the levels: a rating above level 3 should have X above 6.
+        `hinge:levels=1,2,3,4,at=0,3,6,9` is a sum over the levels: a rating above level 3 asks for X above 6.
     C : weight of the errors; path:K needs `valid`, and keeps the value with the smallest held-out error
 
     solver : auto, factors (low rank), splitting (any rank, in memory), or completion (one, then the other)

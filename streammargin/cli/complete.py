@@ -14,7 +14,7 @@ from streammargin.words import Worded
 
 LINES: dict[str, dict[str, Any]] = {  # the options, and what is another than in those of `train`
     "loss": {"kind": Worded(RATINGS), "help": "absolute_error (default), squared_error, or "
-             "hinge:levels=1,2,3,4,at=0,3,6,9: a rating above level 3 should have a value above 6"},
+             "hinge:levels=1,2,3,4,at=0,3,6,9: a rating above level 3 asks for a value above 6"},
     "C": {"kind": Costs("FLOAT|path:K"), "default": 1.0, "help": "weight of the errors against the trace norm; "
           "path:K: K values, of which the best on `valid` is kept"},
     "solver": {"help": "factors, for low rank; splitting, for dense matrices in memory; completion: one, then the "

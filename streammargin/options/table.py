@@ -122,7 +122,7 @@ class Options:
         "epsilon_insensitive, huber, quantile, l2_error, interpolate; auto: hinge for two classes, logistic for more, "
         "but hinge with `kernel` and at C = inf", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "cost of weights, such as l2 "
-        "or elasticnet:0.5; also l1, lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; of "
+        "or elasticnet:0.5; also l1, lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm; for "
         "several outputs l21, l1inf, trace", common=True)
     kernel: Kernel | str | None = option(None, Worded(KERNELS), "problem", TRAINED,
         "similarity of rows, for curved boundaries, such as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and "
@@ -180,7 +180,7 @@ class Options:
         "run", RUNS, "seconds between two checkpoints; more if they would take over 2% of the time")
     init: object = option(None, SavedModel("MODEL"), "data", Where.SHELL | Where.NUMBERS,
         "begin from the weights of this model; columns are matched by name and classes by label, and others start at "
-        "0; for newton and pdprox, and active-set at C = inf")
+        "0; for newton, pdprox, active-set at C = inf, and under l2 and lp ascent, sdca and asdca")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, ColumnName("NAME|FILE:NAME"), "data", CALLS,
         "labels: a dataset, columns of a table as a or a,b, or a .npy file (default y)", common=True)
@@ -193,15 +193,16 @@ class Options:
         "the task of each row, such as the shop of a sale, named like `y`; each task learns its own weights; with a "
         "penalty such as l21 or trace tasks learn from each other; predictions need the task of each row, too")
     valid: object = option(None, HeldOut("DATA|SHARE"), "data", Where.SHELL | Where.NUMBERS,
-        "held-out data, whose error is shown with every certificate; or a share of the rows to leave out, as 20%; "
-        "for numbers it is the mean loss", common=True)
+        "held-out data, whose error is shown with every certificate; or a share of the rows to leave out, such as 20%; "
+        "for numbers the error is the mean loss", common=True)
     cv: object = option(None, Cv(), "data", Where.SHELL | Where.NUMBERS,
         "choose C by K folds, in the reads of one training; each C is trained without each fold and judged on it, and "
-        "the best on all rows; by: equal values of a column stay together; order=yes: folds of consecutive rows, past: "
-        "judged by the rows before them; rule=1se: the smallest C within a standard error",
+        "the best one on all rows; by: rows with one value of this column stay together; order=yes: folds of "
+        "consecutive rows; order=past: each fold is judged after training on the rows before it; rule=1se: the "
+        "smallest C within a standard error",
         common=True)
     calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
-        "learn probabilities from the scores of held-out rows, of `cv` or `valid`: sigmoid is Platt's curve of two "
+        "learn probabilities from the scores of held-out rows, by `cv` or `valid`: sigmoid is Platt's curve of two "
         "numbers, isotonic any curve that never falls")
     columns: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "use only these columns; "
         "common: those that all files have; all: those of any file, 0 in files that lack one")

@@ -116,7 +116,7 @@ FAULTS = {
         lambda file: file.create_dataset("feature_names", data=np.ones(COLUMNS)),
         "feature_names: the name of column 0 is not valid UTF-8",
     ),
-    "gone": (lambda file: table(file).pop("_index"), "has no var/_index, which should have its names"),
+    "gone": (lambda file: table(file).pop("_index"), "has no var/_index with its names"),
     "a matrix": (lambda file: file.create_dataset("feature_names", data=X), "feature_names has the shape"),
     "NUL": (
         lambda file: file.create_dataset("feature_names", data=np.array([b"a\0b", *b"cdef"], "S3")),

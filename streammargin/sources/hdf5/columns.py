@@ -464,6 +464,6 @@ def _index(file: h5py.File, table: Any, place: str, path: str) -> tuple[str, Any
         place = f"{place}/{name}"
         node = None if name is None else look_up(file, place, path)
         if node is None and name is not None:
-            raise DataError(f"{path} has no {place}, which should have its names; write it again with anndata")
+            raise DataError(f"{path} has no {place} with its names; write it again with anndata")
         return place, node
     return place, None

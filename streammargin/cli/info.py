@@ -201,7 +201,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _held_out(header: Mapping[str, Any]) -> int | None:
-    """The number of rows that `--valid` held out of the training's own, if that is known."""
+    """How many of the training rows `--valid` held out; None if this is not known."""
     share, rows = (header.get("problem") or {}).get("left_out"), header.get("rows")
     if rows is None or share is None or len(share) != 2 or share[0] < 1:  # a forged one
         return None

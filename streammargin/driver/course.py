@@ -154,7 +154,7 @@ class Shared:
     `labels`   those of all rows, or none if each block's are read with it (`Method.all_labels`).
     `holders`  the holders of the rows that a reader reads, if they are in several places.
     `watched`  the training and held-out sources as stored, if there are checkpoints. They detect altered files.
-    `steps`    those of the rows, by the phases in which they are learned.
+    `steps`    steps of the rows, by the phases in which they are learned.
     `start`    what to begin from, for rows as stored. None: 0.
     `spread`   whether the first pass measures the spread of the columns.
     """

@@ -33,7 +33,7 @@ class Outcome:
     `C`, `path`        for a path over C, the best value, and what was proven at each.
     `unproven`         the values of C, if several, whose tolerance was not proven. Later values of a path are not among
                        them.
-    `limit`            what ended another value than the one that is kept, "" if nothing did.
+    `limit`            the limit at which another value than the kept one ended, "" if none did.
     `measured`         means and standard deviations of the columns, if the first pass has measured them.
     `counted`          scale and counts of held-out rows by their scores (`Counted`), if probabilities are learned of
                        them.

@@ -46,7 +46,7 @@ class Target:
     `outputs`       the names of the columns of labels (n, outputs), else None. Several labels of a row have the classes
                     0, 1.
     `tasks`         (T,): the names of the tasks, else (0,).
-    `task_column`   where those of the rows stand, if they do.
+    `task_column`   the column with the task of each row, if there is one.
     `group_column`  the column whose equal values the folds keep together.
     """
 
@@ -284,7 +284,7 @@ def _mass_of_one(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.nda
 
 @dataclass(frozen=True)
 class Survey:
-    """Facts from the labels of all rows: mass, as of `class_mass`; absent: whether there are absent rows.
+    """Facts from the labels of all rows: mass, as in `class_mass`; absent: whether there are absent rows.
 
     extremes: the smallest weight above 0 and the largest, or (0,).
     """

@@ -57,7 +57,7 @@ class Ordered:
     """Rows that are read once, in order, and what is known before reading.
 
     `name`: for messages. `features`: None if only known at the end. `names` (d,): of the columns, if there are any.
-    `dtype`: in which they are kept, as of `stored_as`. `label`: where the labels are from. `ids`: names of the rows, in
+    `dtype`: in which they are kept, from `stored_as`. `label`: where the labels are from. `ids`: names of the rows, in
     order; None if there are none. `count`: of the rows, if a header says it; of the first one of several files. `key`:
     a text that changes with the files that are read. `matched`: the columns are those of the model that scores them.
     `empty`: there may be no rows.

@@ -1,6 +1,6 @@
 """The rows that have a value in a column beside them, such as the cells of one tissue: `mask`, COLUMN=VALUE.
 
-Rows of a source are read in place. Rows that are read front to back lose the others on the way.
+Rows of a source are read in place. If rows are read front to back, the others are left out on the way.
 """
 
 from __future__ import annotations

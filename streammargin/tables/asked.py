@@ -17,13 +17,13 @@ class Asked:
     `y`            the column of the labels, by name or by number from 0 (-1 is the last), or several by their names.
                    None: one called label, class, target or y. "": there is none.
     `columns`      those to take, () for all.
-    `drop`         those to leave out.
-    `categorical`  those whose values are words whatever they look like.
+    `drop`         columns to leave out.
+    `categorical`  columns whose values are words, whatever they look like.
     `text`         names of columns of text with their longest n-grams.
     `decimal`      the mark of numbers that may be read in two ways.
     `dates`        whether dates are expanded, or day-first or month-first if they may be read in two ways. None: they
                    are refused.
-    `missing`      what stands for gaps. None: a gap is an error.
+    `missing`      what replaces gaps. None: a gap is an error.
     `unknown`      ERROR, or ZERO if a word that no row of the training had counts as none.
     """
 

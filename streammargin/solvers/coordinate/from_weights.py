@@ -9,9 +9,9 @@ small parts, and rows make their steps in between. They make up for each part, s
 its end nothing is left of r, and the weights are those of A^T alpha. A group that is done makes no steps, but loses r,
 too: another pass may need it again.
 
-Passes from the model of 95% of the rows, measured with a damped constant that began near 0. a9a at C = 0.1 with the
+Passes from the model of 95% of the rows, measured with a damped constant that began near 0. On a9a at C = 0.1 the
 squared hinge takes 5, and 46 from 0. It takes 44 if steps begin at A^T alpha, scaled by the factor in (0, 1] that is
-best for the dual. rcv1sub at C = 1 with the hinge takes 15, 19 and 25.
+best for the dual. On rcv1sub at C = 1 the hinge takes 15, 19 and 25.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ class SmoState(State):
     `joined`      rows that the last read added.
     `crowded`     reads for which rows had to leave.
     `begun`       rounds of this pass.
-    `rounds`      those of all passes.
+    `rounds`      rounds of all passes.
     `ended`       whether the read is over.
-    `known`       whether it was said that the kernel is indefinite.
+    `known`       whether a warning has told that the kernel is indefinite.
     `tested`      rows of the matrix that was tested for it.
     """
 

@@ -23,7 +23,7 @@ class DualMomentum(SoftmaxPass[Momentum]):
         q <- softmax(-y_i x_i.w) over all rows i                       (logistic: section 5.1, the step is 1/n);
         g <- t/(t+1) (g + sum_i q_i y_i x_i);
         w <- w + g + sum_i q_i y_i x_i.
-    The margin of w is within O(log t / t^2) of the largest. g is a sum of rows with known weights, so 2 ||g|| / t
+    The margin of w is within O(log t / t^2) of the largest. As g is a sum of rows with known weights, 2 ||g|| / t
     bounds the margin from above. It stops by the margin gap. For a joint margin the rows are those of pairs of classes.
 
     Source: dual acceleration paper, Algorithm 1, eq. (1.1), Theorem 3.1.

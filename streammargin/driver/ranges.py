@@ -19,7 +19,7 @@ ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as 
 NAMED = 1 << 20  # most bytes of names of columns that are read for a warning
 
 
-FAR, FAR_OF_KERNEL = 1e3, 30.0  # |x| of a column, in units of its range, from which on its mean should be subtracted
+FAR, FAR_OF_KERNEL = 1e3, 30.0  # above this |x| of a column, in units of its range, subtract its mean
 
 
 @state

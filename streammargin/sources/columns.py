@@ -77,7 +77,7 @@ def _chosen(found: Sequence[Source] | Sequence[Ordered], columns: Sequence[str])
     known = as_names(columns, "`columns`")
     for rows in found:
         if (names := _names(rows)) is None:
-            raise UsageError(f"{rows.name} has no column names that `columns` could choose from; leave it out")
+            raise UsageError(f"{rows.name} has no column names, and `columns` chooses by name; leave it out")
         order, _ = by_name(known, names, rows.name, "`columns`")
         if (order < 0).any():
             raise UsageError(f"{rows.name} has no column {listed(known[order < 0])} for `columns`; correct the name")

@@ -220,7 +220,7 @@ def _beside(
     source, budget = rows.source, parse_size(options.memory)
     names = column_names(source, budget, own - source.names_bytes())
     if names is None and options.of_files is not None:
-        raise UsageError(f"{source.name} has no column names that `columns` could choose from; leave it out")
+        raise UsageError(f"{source.name} has no column names, and `columns` chooses by name; leave it out")
     start = None if options.init is None else start_of(options.init, source, read.target, names, budget, own)
     if options.held_out is None:
         return _Beside(own, names, start)

@@ -271,7 +271,7 @@ def test_rows_without_names_have_none_to_choose_from(tmp_path):
         dump_svmlight_file(rows, y, str(tmp_path / name), zero_based=False)
     np.savez(tmp_path / "b.npz", X=rows, y=y)
     paths = [str(tmp_path / "a.svm"), str(tmp_path / "b.svm")]
-    with pytest.raises(UsageError, match="has no column names that columns could choose from; leave it out"):
+    with pytest.raises(UsageError, match="has no column names, and columns chooses by name; leave it out"):
         sm.train(paths, columns="common", **WAYS)
     with pytest.raises(DataError, match=r"b\.npz has 12 columns but .*a\.svm has an unknown number of; give"):
         sm.train([paths[0], str(tmp_path / "b.npz")], **WAYS)

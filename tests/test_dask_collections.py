@@ -381,6 +381,22 @@ def test_a_grid_is_made_of_the_first_rows_of_each_partition(client, rows):
     np.testing.assert_allclose(stepped * 2.0, np.logspace(-4, 2, 13), rtol=0.01)
 
 
+def test_first_rows_are_sent_and_counted_if_a_grid_follows_from_them(client, rows, monkeypatch):
+    sent, held = [], []
+
+    class Told(spool.AllPieces):
+        def __init__(self, pieces):
+            super().__init__(pieces)
+            sent.append([piece.first.rows() for piece in pieces])
+            held.append(self.held_bytes())
+
+    monkeypatch.setattr(spool, "AllPieces", Told)
+    for options in ({"cv": 2}, {"cv": 2, "C": [0.1, 1.0]}, {"cv": 2, "scale": "std"}, {}):
+        sm.dask.train(client, arrays(rows), **{**NEEDED, "tol": 0.5, **options})
+    assert all(sent[0]) and not np.any(sent[1:])
+    assert [each - held[1] for each in held] == [40 * sum(sent[0]), 0, 0, 0]
+
+
 @pytest.mark.parametrize("kind", ["Parquet", slow("DataFrame"), slow("Series"), "Arrays"])
 def test_tasks_of_collections_are_columns_or_lie_beside_the_rows(client, rows, frame, kind, tmp_path, monkeypatch):
     of_each = np.array(["north", "south", "west"])[np.arange(3000) // 7 % 3]

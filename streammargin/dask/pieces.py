@@ -93,13 +93,14 @@ def digest_of(path: str) -> str:
     return found.hexdigest()
 
 
-def written(path: str) -> Written:
-    """The facts of a piece that was just written here."""
+def written(path: str, few: bool) -> Written:
+    """The facts of a piece that was just written here; few: with its first rows, otherwise with none."""
     digest = digest_of(path)
     with open_file(path, None, None, None) as source:
         facts = (source.rows, source.features, source.nnz, source.dtype, source.sparse)
         bounds = source.bounds(FEW)
-        first = source.read(0, int(bounds[1]), source.allocate(bounds)) if source.rows else None
+        read = source.read(0, int(bounds[1]), source.allocate(bounds)) if source.rows else None
+        first = None if read is None else taken(read, np.arange(bounds[1] if few else 0))
     return Written(get_worker().address, source.rows, facts, digest, husk(path), first)
 
 

@@ -23,6 +23,7 @@ from streammargin.dask.worker import remove
 from streammargin.dask.write import Frames, WrittenPart, peeked, write
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import temporary_folder
+from streammargin.rows.blocks import nbytes
 from streammargin.sources.schema import Column, Schema
 from streammargin.sources.shards import ShardedSource
 from streammargin.tables.learn import learn
@@ -44,6 +45,9 @@ class AllPieces(ShardedSource):
         for piece, start in zip(self.pieces, self.starts.tolist(), strict=False):
             assert piece.first is not None
             yield start, start + piece.first.rows()
+
+    def held_bytes(self) -> int:
+        return super().held_bytes() + sum(nbytes(piece.first) for piece in self.pieces if piece.first is not None)
 
 
 class Spool:
@@ -99,20 +103,21 @@ class Spool:
     # how they come there
 
     def write(
-        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], OfTable | None]
+        self, stack: contextlib.ExitStack, rows: Partitions, roles: Callable[[Reader | None], OfTable | None],
+        few: bool = False,
     ) -> tuple[AllPieces, OfTable | None]:  # fmt: skip
         """The rows of a collection as a source, and what made them of frames.
 
-        roles: what the columns of frames are; None of batches, which have none. Raises DataError, UsageError,
-        ReadWriteError; errors of the collection pass unchanged.
+        roles: what the columns of frames are; None of batches, which have none. few: whether this process needs the
+        first rows of each piece. Raises DataError, UsageError, ReadWriteError; errors of the collection pass unchanged.
         """
         columns = rows.columns if rows.columns is not None or rows.batches else self._columns(rows)
         frames = None if columns is None else Frames(rows, columns, self._named(rows), self._each)
         made = roles(frames)
-        found = self._each(write, rows, self._named(rows), *_bare(made), "")
+        found = self._each(write, rows, self._named(rows), *_bare(made), "", few)
         if made is not None and frames is not None and None in found:
             made = replace(made, schema=learn(made.table, tally=frames.tally).schema)
-            found = self._each(write, rows, self._named(rows), *_bare(made), "")
+            found = self._each(write, rows, self._named(rows), *_bare(made), "", few)
         source = AllPieces(self._pieces(stack, rows, made, found))
         if made is not None and made.schema is None:
             table = made.table

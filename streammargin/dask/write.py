@@ -100,11 +100,13 @@ def looked(data: Any, part: WrittenPart, at: Callable[[Reader], T]) -> T | None:
 
 
 @_answering
-def write(data: Any, part: WrittenPart, rows: OfTable | None, columns: Sequence[str], digest: str) -> Written | None:
+def write(
+    data: Any, part: WrittenPart, rows: OfTable | None, columns: Sequence[str], digest: str, few: bool = False
+) -> Written | None:  # fmt: skip
     """Write the piece of a partition, in a worker; None if numbers alone are expected, and it has other values.
 
     rows: of frames with these columns, whose reader is here, without a schema if numbers alone are expected; None for
-    batches. digest: of the piece as it was written before; "" the first time.
+    batches. digest: of the piece as it was written before; "" the first time. few: whether its first rows are sent.
     """
     path = place(part.file)
     home = os.path.dirname(path)
@@ -133,7 +135,7 @@ def write(data: Any, part: WrittenPart, rows: OfTable | None, columns: Sequence[
             rows.write(path, True)
         elif rows.write_numbers(path, True) is None:
             return None
-    found = written(path)
+    found = written(path, few)
     if digest and found.digest != digest:
         raise DataError(
             f"{part.name} has other rows than when it was first computed; persist {part.collection}, or write it to "

@@ -233,14 +233,19 @@ def check_place(source: Source, options: Options) -> None:
         raise UsageError(f"`{name}` takes one label a row, and these rows have several; name one column with `y`")
 
 
+def by_rows(options: Options) -> bool:
+    """Whether the grid follows from the lengths of some rows: no map, kernel or scale sets them."""
+    return options.map is None and options.kernel is None and parts_of(options.scale)[0] not in ("std", "auto")
+
+
 def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
     """The grid over the mean of ||x||^2 as the solver has it."""
-    if options.map is not None or options.kernel is not None:
-        mean = 1.0  # of kernels that are 1 for a row and itself
-    elif parts_of(options.scale)[0] in ("std", "auto"):
-        mean = float(source.features)
-    else:
+    if by_rows(options):
         mean = _mean_square(source)
+    elif options.map is not None or options.kernel is not None:
+        mean = 1.0  # of kernels that are 1 for a row and itself
+    else:
+        mean = float(source.features)
     mean += options.column([1.0]) ** 2
     return [float(f"{C:.3g}") for C in grid / (mean or 1.0)]
 

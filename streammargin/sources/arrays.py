@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.labels import output_names
 from streammargin.sources.names import frame_names, listed
-from streammargin.wording import one_line, warn
+from streammargin.wording import one_line, shown, warn
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
@@ -202,6 +202,11 @@ def as_weights(
         weights = np.asarray(given, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"the {noun} of {name} are not numbers ({error}); give one number for each row") from error
+    if not weights.ndim:
+        raise DataError(
+            f"{argument} is {shown(values)}, one number for all {rows} rows of {name}; give one for each row, or leave "
+            "it out"
+        )
     if weights.shape != (rows,):
         raise DataError(f"{argument} has shape {weights.shape} but {name} has {rows} rows; give one for each row")
     return np.ascontiguousarray(weights)

@@ -194,6 +194,7 @@ def test_values_of_dense_rows_that_are_not_finite(kind, value, what):
         ((X, np.ones((29, 2))), {}, r"y has shape \(29, 2\) but X has 30 rows"),
         ((X, np.ones((30, 0))), {}, r"y has no columns; give a label for each row"),
         ((X, Y), {"sample_weight": np.ones(29)}, r"sample_weight has shape \(29,\) but X has 30 rows"),
+        ((X, Y), {"sample_weight": 1.5}, "sample_weight is 1.5, one number for all 30 rows of X; give one for each"),
         ((X, Y), {"sample_weight": ["a"] * ROWS}, "the sample weights of X are not numbers"),
         ((sp.csr_matrix((3, 2**31)), Y[:3]), {}, "X has 2147483648 columns; at most 2147483647"),
         ((X, None), {}, "X has no labels; give them as y"),

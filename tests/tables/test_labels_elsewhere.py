@@ -95,6 +95,12 @@ def test_held_out_rows_never_take_the_labels_of_the_training_rows(files, capsys)
     assert "no figures" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("data", ["emb.parquet", "emb.npy"])
+def test_one_weight_for_all_rows_is_refused_in_words_of_the_data(files, data):
+    with pytest.raises(DataError, match=rf"^sample_weight is 1.5, one number for all {N} rows of {data}; give one for"):
+        sm.train(data, y="kind.npy", sample_weight=1.5)
+
+
 def test_a_missing_weight_is_called_so(files):
     pq.write_table(pa.table({"w": [None, *WEIGHTS[1:]]}), "gap.parquet")
     with pytest.raises(DataError, match=r"gap.parquet, row 0: the weight is missing; .* give it a weight"):

@@ -156,7 +156,7 @@ class HDF5Source(Source):
             if look_up(self.file, "sample_weight", self.path) is None:
                 return None
             given = "sample_weight"
-        return self.numbers(given, WEIGHTS) if isinstance(given, str) else as_weights(given, self.rows, self.path)
+        return self.numbers(given, WEIGHTS) if isinstance(given, str) else as_weights(given, self.rows, self.name)
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]

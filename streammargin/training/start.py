@@ -18,7 +18,7 @@ from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, listed
 from streammargin.sources.views import TransformedSource
-from streammargin.wording import counted, shown, warn
+from streammargin.wording import counted, note, shown, warn
 
 
 def start_of(
@@ -80,18 +80,27 @@ def _columns(
             text = f"{nameless} has no column names, though {other} has: columns are matched by position"
             warn(text, "init")
     if known is None or names is None or equal(known, names):
+        _say_shared(name, source, source.features)
         return np.arange(source.features)
     order, unknown = places(known, names, source, budget, held)
     lacking = known[order < 0]
     if len(lacking) == len(known):
         raise DataError(f"{source.name} has no column of {name} ({listed(known)}); give `init` a model of its columns")
     if len(lacking):
-        text = f"{source.name} lacks {counted(len(lacking), 'column')} of {name} ({listed(lacking)}): left out"
+        text = (
+            f"{source.name} lacks {counted(len(lacking), 'column')} of {name} ({listed(lacking)}): left out; if a "
+            "column was only renamed, rename it back to begin from its weight"
+        )
         warn(text, "init")
     if unknown:
         text = f"{name} lacks {counted(len(unknown), 'column')} of {source.name} ({listed(unknown)}): they begin at 0"
         warn(text, "init")
+    _say_shared(name, source, len(known) - len(lacking))
     return order
+
+
+def _say_shared(name: str, source: Source, shared: int) -> None:
+    note(f"the weights begin at those of {name} for {counted(shared, 'column')} of {source.name}")
 
 
 def _parts(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:

@@ -331,9 +331,10 @@ def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
         np.arange(1.0, COLUMNS + 1)[None], np.array([0.5]), np.array([-1, 1]), {}, np.array([*NAMES[:-1], "x"], object)
     )
     rows = named(tmp_path / "rows.h5", X, TWO, NAMES)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         warm = sm.train(rows, init=model, solver="pdprox", loss="logistic", passes=1)
-    assert "lacks 1 column of the model of init (x): left out" in caplog.text
+    assert f"the weights begin at those of the model of init for {COLUMNS - 1} columns of " in caplog.text
+    assert "lacks 1 column of the model of init (x): left out; if a column was only renamed, rename it" in caplog.text
     assert "the model of init lacks 1 column of " in caplog.text and f"({NAMES[-1]}): they begin at 0" in caplog.text
     w = np.append(np.arange(1.0, COLUMNS), [0.0, 0.5])
     margins = TWO * (np.column_stack([X, np.ones(ROWS)]) @ w)

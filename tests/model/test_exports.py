@@ -349,7 +349,7 @@ def test_what_has_no_form_says_so_and_leaves_no_file(tmp_path):
         ),
         (lambda: sm.train((X, TWO), map="rff:9,gamma=1", tol=0.1), "csv", "it is not linear"),
         (lambda: sm.train(texts, y="y", text="said", tol=0.1), "json", "said is free text, .*, or use to_sklearn"),
-        (lambda: sm.train((X, TWO), tol=0.1), "liblinear", "labels are integers"),
+        (lambda: sm.train((X, TWO), tol=0.1), "liblinear", "integers, and .* is none; export it as JSON"),
         (lambda: sm.train((X, TWO), tol=0.1), "celltypist", "cells with the steps total:10000,log1p"),
         (lambda: sm.train((X**2, TWO), transform="total:10000,log1p", tol=0.1), "celltypist", "names of genes"),
         (lambda: sm.train((X, TWO == "yes"), loss="smooth_hinge", tol=0.1), "liblinear", "has no loss smooth_hinge"),

@@ -151,7 +151,10 @@ def _whole(classes: list[Any]) -> list[int]:
     for label in classes:
         number = number_in(label) if isinstance(label, str) else label
         if number is None or number != int(number):
-            raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported")
+            raise UsageError(
+                f"liblinear's labels are integers, and {shown(label)} of this model is none; export it as JSON or CSV, "
+                "or number the labels and train again"
+            )
         if found.setdefault(int(number), label) != label:
             raise UsageError(
                 f"liblinear's labels are integers, and the classes {shown(found[int(number)])} and {shown(label)} are "

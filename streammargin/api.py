@@ -19,7 +19,7 @@ from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
-from streammargin.sources.open import is_stream
+from streammargin.sources.open import is_stream, pairs_of
 from streammargin.training.rows import ROWS, DataKind, is_spooled, train_rows
 from streammargin.training.stream import train_stream
 from streammargin.transforms import Transform
@@ -89,7 +89,8 @@ def train(
         frame or file, and finds columns by name. With an AnnData object, y and sample_weight may name columns of obs.
         In a table, `y` names the column of labels. A table is a frame, an Arrow table, or the path of CSV, Parquet,
         Feather or a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`,
-        batches are first written to that folder, so that they can be read again.
+        batches are first written to that folder, so that they can be read again. Batches may be mappings, as a loader
+        of torch or datasets yields them, if `x` and `y` name two keys, and `sample_weight` perhaps a third.
 
     {options}
     table : options about columns as one mapping, such as {"missing": "mean", "drop": "id"}
@@ -206,6 +207,10 @@ def train_by(
     None: rows.
     """
     history = History(listeners)
+    x, y, weight = options.x, options.y, options.sample_weight
+    if isinstance(y, str) and isinstance(weight, (str, type(None))) and x and not is_table(data) and is_stream(data):
+        data = pairs_of(data, x, y, weight)
+        options = Options.of({**vars(options), "x": None, "y": None, "sample_weight": None})
     if given is None and not is_table(data) and is_stream(data) and not is_spooled(data, options):
         return train_stream(data, options, history, should_stop)
     result = train_rows(data, options, history, should_stop, elsewhere, given or ROWS)

@@ -69,9 +69,11 @@ def refuse_masked(values: Any, name: str) -> None:
 def as_array(values: Any, name: str) -> np.ndarray:
     """The user's values as an array. Raises DataError for lists of different lengths, and for masked values."""
     refuse_masked(values, name)
+    if str(getattr(values, "dtype", "")) == "torch.bfloat16":  # which NumPy lacks, and float32 holds
+        values = values.float()
     try:
         return np.asarray(values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: of a tensor with a gradient
         raise DataError(f"{name} is not an array ({one_line(str(error))}); give an array of numbers") from error
 
 

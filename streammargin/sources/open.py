@@ -193,8 +193,8 @@ def parts_of(batch: Any, number: int) -> tuple[Any, Any, Any] | None:
     if isinstance(batch, Mapping):
         X, y = map(shown, list(batch)[:2] if len(batch) > 1 else ("X", "y"))
         raise UsageError(
-            f"batch {number} is a mapping of {listed(list(map(str, batch)))}; give pairs of two of them, as "
-            f"((batch[{X}], batch[{y}]) for batch in batches)"
+            f"batch {number} is a mapping of {listed(list(map(str, batch)))}; name two of them to train, as "
+            f"x={X}, y={y}, or give pairs, as ((batch[{X}], batch[{y}]) for batch in batches)"
         )
     if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
         raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
@@ -202,6 +202,25 @@ def parts_of(batch: Any, number: int) -> tuple[Any, Any, Any] | None:
     if isinstance(shape, tuple) and shape[:1] == (0,):
         return None
     return batch[0], batch[1], batch[2] if len(batch) == 3 else None
+
+
+def pairs_of(batches: Iterable[object], x: str, y: str, sample_weight: str | None) -> Iterator[tuple[object, ...]]:
+    """(X, y) or (X, y, sample_weight) of batches that are mappings, by these keys. Raises UsageError."""
+    keys = [key for key in (x, y, sample_weight) if key is not None]
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, Mapping):
+            raise UsageError(f"batch {number} is a {type(batch).__name__}, which has no keys; leave out `x` and `y`")
+        if lacking := [key for key in keys if key not in batch]:
+            raise UsageError(
+                f"batch {number} has no {listed(lacking)}; it has {listed(list(map(str, batch)))}; name two with `x` "
+                "and `y`"
+            )
+        if isinstance(batch[x], list) and batch[x] and hasattr(batch[x][0], "shape"):  # of columns, by torch
+            raise UsageError(
+                f"batch {number}: {x} is a list of {len(batch[x])} arrays, which may be rows or columns; make it one "
+                "array, in datasets by data.with_format('torch')"
+            )
+        yield tuple(batch[key] for key in keys)
 
 
 def _dimensions(array: object) -> int:

@@ -62,11 +62,44 @@ def test_what_could_be_either_is_an_error_that_says_what_to_give(data, words):
 
 def test_batches_that_are_mappings_are_an_error_that_says_how_to_give_pairs(tmp_path):
     batches = [{"emb": part, "label": labels} for part, labels in BATCHES]
-    with pytest.raises(UsageError, match=r"of emb, label; .* \(\(batch\['emb'\], batch\['label'\]\) for"):
+    with pytest.raises(
+        UsageError, match=r"of emb, label; .* x='emb', y='label', or .* \(\(batch\['emb'\], batch\['label'\]\) for"
+    ):
         sm.train(iter(batches), solver="perceptron")
     pairs = ((batch["emb"], batch["label"]) for batch in batches)
     found = sm.train(pairs, spool=str(tmp_path / "spool"), C=1.0)
     assert np.allclose(found.model.coef_, sm.train((X, Y), C=1.0).model.coef_, atol=1e-2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_that_are_mappings_have_rows_and_labels_by_key(tmp_path, form, weighted):
+    names = {"x": "emb", "y": "label", **({"sample_weight": "s"} if weighted else {})}
+    batches = [
+        {"s": form(np.arange(10.0)), "label": form(labels), "text": ["a"] * 10, "emb": form(part)}
+        for part, labels in BATCHES
+    ]
+    pairs = [(part, labels, np.arange(10.0)) if weighted else (part, labels) for part, labels in BATCHES]
+    for ways in ({"solver": "perceptron"}, {"spool": str(tmp_path / "spool")}):
+        found, expected = sm.train(iter(batches), **names, **ways), sm.train(pairs, **ways)
+        assert np.array_equal(found.model.coef_, expected.model.coef_) and np.any(expected.model.coef_ != 0.0)
+
+
+@pytest.mark.parametrize(
+    "batch, names, said",
+    [
+        ({"emb": X, "kind": Y}, {}, "batch 0 has no label; it has emb, kind; name two with x and y"),
+        ({"emb": X, "label": Y}, {"sample_weight": "s"}, "batch 0 has no s; it has emb, label"),
+        ((X, Y), {}, "batch 0 is a tuple, which has no keys"),
+        ({"emb": list(X.T), "label": Y}, {}, r"emb is a list of 3 arrays, which may be .*with_format\('torch'\)"),
+    ],
+)
+@pytest.mark.parametrize("spooled", [False, True])
+def test_batches_without_the_keys_are_an_error_that_names_them(tmp_path, batch, names, said, spooled):
+    ways = {"spool": str(tmp_path / "spool")} if spooled else {"solver": "perceptron"}
+    with pytest.raises(UsageError, match=said):
+        sm.train(iter([batch]), x="emb", y="label", **names, **ways)
+    assert not list(tmp_path.glob("spool/*"))
 
 
 KINDS = {

@@ -214,7 +214,7 @@ class Scorer:
                 own_scores(answer, rows.block, rows.tasks, answer.outputs, scores)
         except RowFault as fault:
             where, row = source.place(rows.first + fault.row)
-            raise DataError(f"{where}: row {row}{fault}") from None
+            raise DataError(f"{where}: row {row}{fault.told(self.feature_names_in_)}") from None
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             if isinstance(source, Source):

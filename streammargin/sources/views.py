@@ -129,7 +129,7 @@ class TransformedSource(Changed):
             return self.chain.fill(block, target(buffer.data, values_of(block)))
         except RowFault as fault:
             where, row = self.place(start + fault.row)
-            raise DataError(f"{where}: row {row}{fault}") from None
+            raise DataError(f"{where}: row {row}{fault.told(self.feature_names())}") from None
 
 
 class Pieced(Changed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -17,11 +18,16 @@ Learned = dict[str, np.ndarray]  # arrays (d,) float64 by name
 
 
 class RowFault(Exception):
-    """A row that a step cannot take. row: its number in the block; the text follows `row N`."""
+    """A row that a step cannot take. row: its number in the block; the text follows `row N`, or `column` of it."""
 
-    def __init__(self, row: int, text: str) -> None:
+    def __init__(self, row: int, text: str, column: int | None = None) -> None:
         super().__init__(text)
-        self.row: int = row
+        self.row, self.column = row, column
+
+    def told(self, names: Sequence[object] | np.ndarray | None) -> str:
+        """What follows `row N`; names (d,): of the columns, or None."""
+        column = self.column if self.column is None or names is None else names[self.column]
+        return str(self) if column is None else f", column {column}{self}"
 
 
 class TransformSums(NamedTuple):
@@ -37,12 +43,14 @@ class TransformSums(NamedTuple):
 class Stored(NamedTuple):
     """Where the stored values (v,) of m rows are: those of row i at starts[i] .. starts[i+1].
 
-    starts (m+1,) int64, from 0; columns (v,): the column of each value, or None for dense rows; width: d.
+    starts (m+1,) int64, from 0; columns (v,): the column of each value, or None for dense rows; width: d; raw (v,): the
+    values before all steps, for messages.
     """
 
     starts: np.ndarray
     columns: np.ndarray | None
     width: int
+    raw: np.ndarray | None = None
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum (m,) of each row. It does not depend on the rows beside it."""
@@ -66,7 +74,9 @@ class Stored(NamedTuple):
             at = int(wrong.argmax())
             row = int(np.searchsorted(self.starts, at, side="right")) - 1
             column = at % self.width if self.columns is None else int(self.columns[at])
-            raise RowFault(row, f", column {column} is {values[at]:g}{text}")
+            raw = values[at] if self.raw is None else self.raw[at]
+            behind = "" if raw == values[at] else f", which other steps make {values[at]:g}"
+            raise RowFault(row, f" is {raw:g}{behind}{text}", column)
 
 
 class Transform(Thing, ABC):

@@ -78,7 +78,7 @@ class Chain:
             high = max(low + 1, int(np.searchsorted(starts, starts[low] + PIECE, side="right")) - 1)
             own = slice(int(starts[low]), int(starts[high]))
             columns = None if dense else block.indices[own]  # type: ignore[union-attr]
-            rows = Stored(starts[low : high + 1] - starts[low], columns, block.features())
+            rows = Stored(starts[low : high + 1] - starts[low], columns, block.features(), before[own])
             try:
                 after[own] = self._values(before[own].astype(np.float64), rows)
             except RowFault as fault:
@@ -93,7 +93,7 @@ class Chain:
                 values = link.step.values(values, rows, link.learned)
                 values = values if link.dtype == np.float64 else values.astype(link.dtype).astype(np.float64)
         wrong = ~np.isfinite(values)
-        rows.refuse(wrong, values, f" behind the steps {self}; drop the row, or replace the value")
+        rows._replace(raw=None).refuse(wrong, values, f" behind the steps {self}; drop the row, or replace the value")
         return values
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ from functools import partial
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference.datasets import noisy
@@ -95,6 +96,20 @@ def test_a_negative_value_is_refused_with_its_row(words, sparse):
     model = sm.train((COUNTS, Y), transform=words).model
     with pytest.raises(DataError, match="row 33, column 4 is -"):
         model.predict(data)
+
+
+@pytest.mark.parametrize("words", ["log1p", "total,log1p"])
+def test_a_negative_value_is_told_as_it_is_stored_with_the_name_of_its_column(words):
+    X = COUNTS.copy()
+    X[33, 4] = -0.5
+    names = [f"gene {k}" for k in range(X.shape[1])]
+    frame, counts = (pd.DataFrame(values, columns=names) for values in (X, COUNTS))
+    made = "" if words == "log1p" else r", which other steps make -\d+\.?\d*"
+    said = f"row 33, column gene 4 is -0.5{made}, and the step log1p"
+    with pytest.raises(DataError, match=said):
+        sm.train((frame, Y), transform=words)
+    with pytest.raises(DataError, match=said):
+        sm.train((counts, Y), transform=words).model.predict(frame)
 
 
 def test_a_sum_that_is_not_positive_and_values_that_overflow_are_refused():

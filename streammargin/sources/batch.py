@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class Ordered:
     `dtype`: in which they are kept, from `stored_as`. `label`: where the labels are from. `ids`: names of the rows, in
     order; None if there are none. `count`: of the rows, if a header says it; of the first one of several files. `key`:
     a text that changes with the files that are read. `matched`: the columns are those of the model that scores them.
-    `empty`: there may be no rows.
+    `empty`: there may be no rows. `beside`: names of columns that may be labels.
     """
 
     batches: Iterator[Batch]
@@ -75,6 +75,7 @@ class Ordered:
     key: Callable[[], str] = str
     matched: bool = False
     empty: bool = False
+    beside: Sequence[str] = ()
     before: str = field(init=False)
 
     def __post_init__(self) -> None:

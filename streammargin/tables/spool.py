@@ -32,6 +32,7 @@ from streammargin.sources.hdf5.from_batches import write_batches, write_rows
 from streammargin.sources.hdf5.nodes import attribute
 from streammargin.sources.hdf5.write import RowWriter
 from streammargin.sources.labels import LabelColumn
+from streammargin.sources.names import listed
 from streammargin.sources.schema import TEXT, Column, Schema
 from streammargin.sources.views import View
 from streammargin.tables.apply import beside_rows, fill, rows_of
@@ -424,7 +425,10 @@ def _labelled(found: Ordered, name: str) -> Iterator[Batch]:
     for batch in found.batches:
         if batch.labels is None:
             by_name = " or, by the names of the rows, `y=TABLE:COLUMN`" if found.ids is not None else ""
-            raise DataError(f"{name} has no labels; name them with `y=FILE.npy`{by_name}")
+            own = f"they could be {listed(found.beside)}; " if found.beside else ""
+            raise DataError(
+                f"{name} has no labels; {own}name them with {'`y=NAME`, ' * bool(own)}`y=FILE.npy`{by_name}"
+            )
         yield batch
 
 

@@ -375,7 +375,7 @@ def test_folds_of_groups_are_those_of_an_h5ad_file(store, tmp_path, by, mask):
     if by == "obs/gaps":  # one group
         with pytest.raises(DataError, match="fold"):
             sm.train(store, **ways)
-        with pytest.raises(DataError, match="row 1 has no obs/gaps; give the row one"):
+        with pytest.raises(DataError, match=r"row 1 has no obs/gaps, as in \d+ more rows; .*obs\['gaps'\]\.notna"):
             sm.train(store, **{**ways, "mask": None})
         return
     errors = [sm.train(path, **ways).cross_validation.errors for path in (store, str(tmp_path / "cells.h5ad"))]
@@ -408,7 +408,11 @@ def test_zarr_labels_are_found_by_the_names_of_cells(store, tmp_path):
 def test_what_a_store_lacks_is_named(store):
     for names, said in (
         ({"x": "layers/none", "y": "obs/type"}, "has no array or group layers/none"),
-        ({"y": "obs/kind"}, "has no column obs/kind of labels; it has obs/"),
+        ({"y": "obs/kind"}, "has no column obs/kind of labels; it has obs/flag, obs/gaps, .*; name one of these"),
+        (
+            {},
+            'has no labels; they could be obs/flag, obs/gaps, .*; name them with y="NAME", y="FILE.npy" or,',
+        ),
         ({"x": "obs", "y": "obs/type"}, "name an array or a csr_matrix"),
         ({"x": "obs/number", "y": "obs/type"}, "2-dimensional"),
     ):
@@ -571,7 +575,7 @@ def test_forged_lengths_are_refused_before_anything_is_made_of_them(store, parts
 @pytest.mark.parametrize("what, said", [("index", "row .* has the column index 99"), ("falls", "indptr must not"),
     ("shape", "shape of the matrix"), ("kind", "is a group of the kind 'dataframe'"), ("rows", "indptr must have 200"),
     ("codes", "codes that are no places"), ("categories", "categories that are the same"),
-    ("end", "indptr ends at .* and there are"), ("gap", "row 7 has no obs/type")])  # fmt: skip
+    ("end", "indptr ends at .* and there are"), ("gap", "row 7 has no obs/type; .*write_zarr")])  # fmt: skip
 def test_forged_stores_end_in_a_sentence(store, what, said):
     import zarr
 
@@ -667,6 +671,37 @@ class Loader:
 
     def __len__(self):
         return 4
+
+
+class Brain(Tensor):
+    """A tensor of bfloat16, which NumPy does not know."""
+
+    dtype = "torch.bfloat16"
+
+    def __init__(self, values):
+        self.values, self.shape = values, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def float(self):
+        return Tensor(self.values)
+
+
+class Tracked(Tensor):
+    """A tensor with a gradient."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+
+def test_batches_of_tensors_that_numpy_does_not_take(tmp_path):
+    rows = X.astype(np.float16).astype(np.float32)
+    ways = {"spool": str(tmp_path / "spool"), **WAYS}
+    found = sm.train(iter([{"emb": Brain(rows), "label": Tensor(Y)}]), x="emb", y="label", **ways).model
+    np.testing.assert_array_equal(found.coef_, sm.train((rows, Y), **WAYS).model.coef_)
+    with pytest.raises(DataError, match=r"is not an array \(.*Use tensor\.detach"):
+        sm.train(iter([{"emb": Tracked(rows), "label": Tensor(Y)}]), x="emb", y="label", **ways)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])

@@ -18,7 +18,7 @@ from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.kinds import is_zarr
-from streammargin.sources.labels import LabelCursor, lie_inside
+from streammargin.sources.labels import LabelCursor, lie_inside, mended
 from streammargin.sources.masked import MASK, having, kept
 from streammargin.sources.names import listed
 from streammargin.tables.file_format import ZARR, FileFormat
@@ -144,21 +144,24 @@ class Store:
                 return None
             values, missing = self._beside_rows(given, what[0], rows)
             if (lacking := missing if keep is None else missing & keep).any():
-                raise DataError(
-                    f"{self.path}: row {int(lacking.argmax())} has no {given}; give the row one, or leave it out"
-                )
+                key = given.removeprefix("obs/")
+                end = mended(int(lacking.sum()), "value", "",
+                             f"anndata by cells[cells.obs[{key!r}].notna()].write_zarr('kept.zarr')")  # fmt: skip
+                raise DataError(f"{self.path}: row {int(lacking.argmax())} has no {given}{end}")
             return LabelCursor(iter([values])).take
 
         ids = self._index("obs")
         ordered = Ordered(beside(found, self.path, self._how, inside), sparse, width, stored, self._names(name, width),
-                          ids=None if ids is None else iter(ids.tolist()), count=rows)  # fmt: skip
+                          ids=None if ids is None else iter(ids.tolist()), count=rows,
+                          beside=self._columns())  # fmt: skip
         return ordered if keep is None else kept(ordered, keep)
 
     def _beside_rows(self, name: str, noun: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """(values, which are missing) of a column beside the rows, or of obs. DataError if there is no such one."""
         node = next((one for one in map(self.found, (name, f"obs/{name}")) if one is not None), None)
         if node is None:
-            raise DataError(f"{self.path} has no column {name} of {noun}; it has {listed(self._columns()) or 'none'}")
+            has = f"it has {listed(self._columns())}; name one of these" if self._columns() else "it has none"
+            raise DataError(f"{self.path} has no column {name} of {noun}; {has}")
         values, missing = self.column(node, name)
         if values.shape[:1] != (rows,) or (values.ndim > 1 and noun == MASK[0]):
             raise DataError(f"{self.path}: {name} has the shape {values.shape}, and there are {rows} rows; they must "
@@ -193,8 +196,9 @@ class Store:
     def _columns(self) -> list[str]:
         if self.is_array(self._root):
             return []
-        obs = self._root.get("obs", ())
-        return [f"obs/{name}" for name in sorted(obs)] or sorted(self._root)
+        obs = self._root.get("obs", {})
+        index = getattr(obs, "attrs", {}).get("_index", "_index")
+        return [f"obs/{name}" for name in sorted(obs) if name != index] or sorted(self._root)
 
     def _index(self, table: str) -> np.ndarray | None:
         """The names in the index of obs or var; None if there are none."""

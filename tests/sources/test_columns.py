@@ -130,7 +130,7 @@ def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
         model.save(tmp_path / "model.npz", force=True)
         assert main(["verify", str(tmp_path / "model.npz"), *paths, "--y", "obs/kind", "--valid", whole]) == 0
     assert model.evaluate(paths[2], y="obs/kind")["rows"] == N and "they count as 0" in caplog.text
-    with pytest.raises(DataError, match="lacks 3 columns of the model"):
+    with pytest.raises(DataError, match="has none of the model's 3 columns"):
         few = files([[0, 1, 2]], form, kind)
         sm.train(paths, y="obs/kind", columns="common", **WAYS).model.evaluate(few, y="obs/kind")
 

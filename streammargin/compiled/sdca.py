@@ -76,7 +76,7 @@ def sdca_turns(
         block, lowest, listed, whole, group = visits[step % PLACES]
         numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
-        at_once = groups_at_once(group, problems.size)
+        at_once = groups_at_once(group)
         awake = np.empty(at_once * group, np.int64)
         for first in range(0, order.size, at_once):
             for k in problems:

@@ -23,12 +23,9 @@ FETCHED = 2  # rows prefetched ahead, which saves a tenth of a pass over text
 
 
 @register_jitable
-def groups_at_once(group: int, problems: int) -> int:
-    """The number of groups of `group` rows that are processed at a time.
-
-    With several problems it is 1, so that the rows of a group stay in the cache from one problem to the next.
-    """
-    return 1 if problems > 1 else max(1, AHEAD // group)
+def groups_at_once(group: int) -> int:
+    """The number of groups of `group` rows that are processed at a time, for one problem after the other."""
+    return max(1, AHEAD // group)
 
 
 @register_jitable

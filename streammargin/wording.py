@@ -159,6 +159,8 @@ def shown(value: Any) -> str:
         text = ""
     if not text or ("array(" in text and not isinstance(value, str)):
         text = f"a value of the type {type(value).__name__}"
+    if isinstance(value, str) and len(text) > LONGEST:
+        return f"{text[: LONGEST - 1]}...{text[-1]}"  # its quote
     return _cut(text)
 
 

@@ -210,7 +210,7 @@ class Options:
     categorical: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "treat these columns of a "
         "table as categories, such as zip codes")
     text: str | None = option(None, Texts(), "table", TABLES, "count the words of this column of a table; each "
-        "word, or sequence of up to N words, is hashed to one of 2^18 columns")
+        "word, or sequence of up to N words, is hashed to one of 2^18 columns", common=True)
     decimal: str | None = option(None, Word(("point", "comma")), "table", TABLES, "the decimal mark of "
         "ambiguous numbers of a table, such as 1,234 (default: they are an error)")
     dates: bool | str | None = option(None, Switch(("day-first", "month-first")), "table", TABLES, "expand the dates "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -90,11 +90,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(map(short, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
 
 
-def all_of(names: Sequence[str]) -> str:
+def all_of(names: Sequence[str], cut: Callable[[str], str] = short) -> str:
     """Names in a message: all if few, else the first ones and the last, as the label is often last."""
     if len(names) <= LISTED:
-        return ", ".join(map(short, names))
-    return f"{', '.join(map(short, names[: LISTED - 2]))}, ... and {short(names[-1])} ({len(names)} in all)"
+        return ", ".join(map(cut, names))
+    return f"{', '.join(map(cut, names[: LISTED - 2]))}, ... and {cut(names[-1])} ({len(names)} in all)"
 
 
 def packed(names: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from streammargin.tables.tally import Counting, Rising, Tallied, first_word, no_
 from streammargin.wording import counted, joined, note, short, shown, warn
 
 WORDS = ""
-CATEGORICAL, DATES_EXPANDED, MISSING, DROP = "categorical", "dates", "missing", "drop"  # options that mend columns
+CATEGORICAL, DATES_EXPANDED, MISSING, DROP, COUNTED = "categorical", "dates", "missing", "drop", "text"  # they mend
 KNOWN = {"number", "words", "date", "gap", "more"}  # what columns may hold, and what else has a place
 FEWEST = 20  # rows that tell whether a column is an id
 LOOKED_AT = 1000  # words that tell whether they are text
@@ -273,13 +273,13 @@ def refused(table: str, faults: Sequence[Said], asked: Asked) -> DataError:
 
 def _command(faults: Sequence[Said], asked: Asked) -> str:
     """The options that keep as many columns as can be, those that were given among them; "" for none."""
-    mends: dict[str, list[str]] = {CATEGORICAL: [], DATES_EXPANDED: [], MISSING: [], DROP: []}
+    mends: dict[str, list[str]] = {CATEGORICAL: [], DATES_EXPANDED: [], MISSING: [], DROP: [], COUNTED: []}
     for fault in faults:
         for option, names in fault.mends.items():
             mends[option] += names
     values = {
         CATEGORICAL: joined([*asked.categorical, *mends[CATEGORICAL]]), DATES_EXPANDED: "True", MISSING: "mean",
-        DROP: joined([*asked.drop, *mends[DROP]]),
+        DROP: joined([*asked.drop, *mends[DROP]]), COUNTED: joined(mends[COUNTED]),
     }  # fmt: skip
     if set(mends[MISSING]) <= set(mends[DROP]):
         mends[MISSING] = []
@@ -287,22 +287,21 @@ def _command(faults: Sequence[Said], asked: Asked) -> str:
 
 
 def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
-    """Columns of words that are ids: most rows have one of their own. Such words say nothing of other rows."""
+    """Columns whose words are mostly of one row each, and so say nothing of other rows: ids, and texts of sentences."""
     found = {name: tally for name, tally in tallies.items() if _is_id(tally)}
-    if found:
-        told = [f"{_different(tally)} different texts in {tally.rows} rows, such as {shown(next(iter(tally.words)))}"
-                for tally in found.values()]  # fmt: skip
-        names = [short(name) for name in found]
-        one = len(found) == 1
-        said = f"{names[0]} looks like an id ({told[0]})"
-        if not one:
-            each = [f"{name} ({what})" for name, what in zip(names, told, strict=True)]
-            said = f"{len(found)} columns look like ids: {all_of(each)}"
-        hint = f"keep {'it' if one else 'them'} with `categorical={joined([*asked.categorical, *found])}`"
-        texts = [name for name, tally in found.items() if _is_text(tally)]
-        if len(texts) == 1 and not asked.text:
-            hint += f", or count the words of {'it' if one else short(texts[0])} with `text={joined(texts)}`"
-        yield Said(said, hint, list(found), {DROP: list(found)}, ids=True)
+    texts = {name: tally for name, tally in found.items() if _is_text(tally)}
+    if plain := {name: tally for name, tally in found.items() if name not in texts}:
+        them = "it" if len(plain) == 1 else "them"
+        hint = f"keep {them} with `categorical={joined([*asked.categorical, *plain])}`"
+        yield Said(_alike(plain, "an id", "ids"), hint, list(plain), {DROP: list(plain)}, ids=True)
+    if texts:
+        longest = max(texts, key=lambda name: texts[name].letters / len(texts[name].words))
+        taken = [] if asked.text else [longest]  # one column at most
+        others = [name for name in texts if name not in taken]
+        mends = {COUNTED: taken, DROP: others}
+        hint = f"count the words of {short(longest) if others else 'it'} with `text={joined(taken)}`"
+        hint += f" and `drop={joined([*asked.drop, *others])}`" if others else ""
+        yield Said(_alike(texts, "free text", "free text"), hint if taken else "", list(texts), mends)
     for name, known in tallies.items():
         if known.full and name not in found:
             what = f"{_different(known)} different texts are too many for categories"
@@ -312,6 +311,16 @@ def ids(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
             )
             place = known.first.get("more", "its rows")
             yield Said(what, hint, [name], {CATEGORICAL: [name]}, f"{place}, column {short(name)}")
+
+
+def _alike(found: Mapping[str, Tallied], one: str, several: str) -> str:
+    """What columns of words look like, with an example each."""
+    such = [f"({_different(tally)} different texts in {tally.rows} rows, such as {shown(next(iter(tally.words)))})"
+            for tally in found.values()]  # fmt: skip
+    names = list(map(short, found))
+    if len(names) == 1:
+        return f"{names[0]} looks like {one} {such[0]}"
+    return f"{len(names)} columns look like {several}: {all_of(list(map('{} {}'.format, names, such)), str)}"
 
 
 def _is_id(found: Tallied) -> bool:

@@ -104,9 +104,10 @@ def with_roles(
     if not asked.columns:
         values = without_index(reader, values, {*texts, *asked.categorical})
     if not values:
+        fewer = "leave fewer out with `drop`, or count the words of one with `text`"
         raise UsageError(
-            f"{reader.name} has no column of values left beside {all_of(sorted(left_out))}; name some "
-            "with `columns`, or another label with `y`"
+            f"{reader.name} has no column of values left beside {all_of(sorted(left_out))}; "
+            f"{fewer if drop else 'name some with `columns`, or another label with `y`'}"
         )
     for name in asked.categorical:
         if name in texts or name not in values:

@@ -64,9 +64,7 @@ def test_text_and_labels_are_no_ids(tmp_path):
     pytest.importorskip("sklearn")
     frame = PLAIN.assign(review=[f"a review, the number {k}" for k in range(ROWS)])
     assert sm.train(frame, y="y", text="review", passes=1).model.coef_.shape == (1, (1 << 18) + 1)
-    with pytest.raises(
-        DataError, match=r"or keep it with categorical=.review., or count the words of it with text=.review"
-    ):
+    with pytest.raises(DataError, match=r"review looks like free text \(800 .*; count the words of it with text=\"rev"):
         sm.train(frame, y="y")
     for column in ("customer", "task"):
         ids = PLAIN.assign(**{column: [f"c{k % 40}" for k in range(ROWS)]})
@@ -96,6 +94,25 @@ def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     assert [(column.name, column.kind) for column in schema.columns] == [
         ("x", "number"), ("when", "date"), ("age", "number")
     ]  # fmt: skip
+
+
+def test_ids_are_dropped_and_the_longest_text_is_counted_in_one_command(tmp_path):
+    pytest.importorskip("sklearn")
+    frame = PLAIN.assign(ticket=FAULTY["id"], title=[f"the title {k}" for k in range(ROWS)])
+    frame["body"] = [f"a text that is longer, and is cut in a message as it is long, {k}" for k in range(ROWS)]
+    with pytest.raises(DataError) as caught:
+        sm.train(frame[["y", "ticket", "title", "body"]], y="y")
+    said, _, command = str(caught.value).rpartition("; use ")
+    assert said.endswith("such as 'a text that is longer, and is cut in a message as it is lo...')")
+    mends = eval(f"dict({command})")
+    assert mends == {"drop": "ticket,title", "text": "body"}
+    assert sm.train(frame, y="y", passes=1, **mends).model.schema.columns[1].kind == "text"
+    with pytest.raises(DataError, match=r'of body with text="body" and drop="ticket,title", or leave them out with dr'):
+        sm.train(frame, y="y", drop="ticket")
+    with pytest.raises(DataError, match=r'title looks like free text .*; leave it out with drop="ticket,title"$'):
+        sm.train(frame, y="y", drop="ticket", text="body")
+    with pytest.raises(sm.UsageError, match=r"beside body, y; leave fewer out with drop, or count .* with text"):
+        sm.train(frame[["y", "body"]], y="y", drop="body")
 
 
 FAULTY = {

@@ -1,5 +1,7 @@
 """Sparse HDF5: every storage and index type yields SciPy's slices, and every fault is named."""
 
+import shlex
+
 import h5py
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from source_checks import (
 )
 
 import streammargin as sm
+from streammargin.data_tools.main import main as tools
 from streammargin.sources.checks import check_block
 from streammargin.sources.hdf5 import file as hdf5_csr
 from streammargin.sources.open import open_source
@@ -177,6 +180,24 @@ def test_csc_is_refused_with_the_way_out(tmp_path):
             file["X"].attrs[name] = value
         with pytest.raises(sm.DataError, match=r"X is a csc_matrix.*streammargin-data convert .*s\.h5 OUT\.h5"):
             open_source(path)
+
+
+def test_the_way_out_of_csc_makes_the_rows_and_labels_that_were_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = random_sparse(ROWS, COLUMNS), np.arange(ROWS) % 2
+    with h5py.File("two.h5", "w") as file:
+        file["X"], file["obs/kind of cell"] = np.zeros((ROWS, COLUMNS)), y
+        group = file.create_group("layers/counts")
+        group.attrs.update({"encoding-type": "csc_matrix", "shape": X.shape})
+        for name in ("data", "indices", "indptr"):
+            group[name] = getattr(X.tocsc(), name)
+    with pytest.raises(sm.DataError, match="convert it with: ") as caught:
+        open_source("two.h5", x="layers/counts", y="obs/kind of cell")
+    command = shlex.split(str(caught.value).partition("convert it with: ")[2])
+    assert command[0] == "streammargin-data" and tools(command[1:]) == 0
+    with open_source("OUT.h5") as source:
+        assert (source.rows, source.features, source.nnz) == (*X.shape, X.nnz)
+        assert np.array_equal(all_labels(source), y)
 
 
 def test_other_groups_are_refused(tmp_path):

@@ -12,6 +12,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import Any
 
 import h5py
@@ -478,9 +479,10 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use `x=NAME`")
     encoding = encoding_of(node)
     if encoding == "csc":
+        labels = y if isinstance(y, str) else None
         raise DataError(
-            f"{path}: {x} is a csc_matrix, which cannot be streamed by row; "
-            f"convert it with: streammargin-data convert {path} OUT.h5"
+            f"{path}: {x} is a csc_matrix, which cannot be streamed by row; convert it with: streammargin-data convert "
+            f"{quote(path)} OUT.h5 --x {quote(x)}{'' if labels is None else ' --y ' + quote(labels)}"
         )
     if encoding != "csr":
         raise DataError(

@@ -257,7 +257,7 @@ def _train(
         told = f"no pass was done; {sinks.outputs.model} stays as it was" if kept else f"model written to {output}"
         for line in (told, *others.written):
             say(line)
-        if code == REQUEUE:
+        if result.resumable and code in (REQUEUE, 128 + signal.SIGINT):
             say(f"the same command goes on from {options.checkpoint}")
         if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
             done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"

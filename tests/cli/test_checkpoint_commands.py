@@ -212,6 +212,7 @@ def test_files_beside_the_model_do_not_stop_the_same_command(work):
     arguments = [*arguments, "--coef", made[0], "--report", made[1]]
     _, told = (process := struck(arguments, folder, signal.SIGINT)).communicate(timeout=HANGS)
     assert process.returncode == 130 and all(path.exists() for path in made), told
+    assert f"the same command goes on from {folder / 'points'}" in told
     for ending in ("model.npz", "w.csv", "r.html"):
         words = [sys.executable, "-c", KILLED, ending, *map(str, command(arguments, folder))]
         assert subprocess.run(words, capture_output=True).returncode == -9

@@ -230,6 +230,9 @@ def _proven(of: Facts) -> Iterator[str]:
     pairs = list(_named(certificate, PROVEN))
     pairs += [("tolerance asked for", escaped(header["tol"]))] if header.get("tol") is not None else []
     pairs += [("passes over the rows", number(header["passes_done"]))] if header.get("passes_done") is not None else []
+    if of.model.calibration:
+        rows = "that the folds left out" if of.by_folds else "that the training did not see"
+        pairs.append(("probabilities", f"calibrated by {escaped(header['calibrate'])}, from scores of rows {rows}"))
     yield listed(pairs)
 
 
@@ -366,7 +369,9 @@ def _repeat(of: Facts) -> Iterator[str]:
         yield "Give the log to the report to see the command, as it has the name of the data."
     else:
         same = f"version {escaped(version)}" if version else "the same version"
-        yield f"On the same rows, {same} makes the same model with this command:"
+        lacks = of.model.calibration and " --calibrate " not in command
+        what = "weights, but not the calibration of probabilities," if lacks else "model"
+        yield f"On the same rows, {same} makes the same {what} with this command:"
         yield f"<pre>{escaped(command)}</pre>"
     data = of.given.get("data") or [of.start.get("data", {}).get("path", "DATA")]
     yield '<p class="note">This recomputes the objective and the mistakes by NumPy alone:</p>'
@@ -528,7 +533,7 @@ def repeated(of: Facts) -> str | None:
         return None
     params = {**header, **start.get("params", {})}
     several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
-    if given.get("valid") is None and given.get("cv") is None:
+    if all(one is None for one in (given.get("valid"), given.get("cv"), params.get("cv"))):
         params |= {"calibrate": None, **({"C": header["C"]} if several else {})}  # no rows to choose by are known
     elif isinstance(params.get("C"), list):
         params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats

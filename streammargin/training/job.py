@@ -33,7 +33,7 @@ from streammargin.losses import make_loss
 from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
-from streammargin.options.folds import Share
+from streammargin.options.folds import Folds, Share
 from streammargin.options.table import FREE, MAY_CHANGE, MIDWAY, Options
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
@@ -105,9 +105,10 @@ class Job:
 
     def run_start(self) -> dict[str, object]:
         """The event before the first pass."""
-        source, plan = self.source, self.plan
+        source, plan, cv = self.source, self.plan, self.options.cv
         return {
-            "schema": SCHEMA, "event": "run_start", "version": __version__, "params": self.params(),
+            "schema": SCHEMA, "event": "run_start", "version": __version__,
+            "params": {**self.params(), "cv": str(cv) if isinstance(cv, Folds) else None},
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],

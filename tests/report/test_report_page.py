@@ -298,6 +298,29 @@ def test_folds_by_a_column_say_so(files, here):
         assert all(float(line[1]) == int(line[0]) % 40 for line in worst)
 
 
+def test_a_calibration_is_told_and_its_command_is_whole_from_the_log_too(files, here):
+    for held_out, folds in (["--cv", "3"], True), (["--valid", "test.csv"], False):
+        made(here, files, "train", "train.csv", "-o", "m.npz", *held_out, "--calibrate", "sigmoid", "-q", "--force",
+             "--log-json", "log", "--report", "r.html")  # fmt: skip
+        made(here, files, "report", "m.npz", "log", "-o", "from log.html", "--force")
+        model = sm.load_model(files / "m.npz")
+        for name in ("r.html", "from log.html"):
+            page = Page((files / name).read_text())
+            seen = "that the folds left out" if folds else "that the training did not see"
+            told = page.pairs("How was it trained?")["probabilities"]
+            assert told == f"calibrated by sigmoid, from scores of rows {seen}"
+            repeated = page.cards["How is it repeated?"]
+            whole = folds or name == "r.html"  # a log has no name of held-out data
+            assert any("but not the calibration" in text for _, text in repeated) != whole
+            command = next(shlex.split(text) for tag, text in repeated if tag == "pre")
+            made(here, files, *command[1:], "-q", "--force")
+            again = sm.load_model(files / "m.npz")
+            assert again.coef_.tobytes() == model.coef_.tobytes()
+            assert {key: value.tobytes() for key, value in again.calibration.items()} == (
+                {key: value.tobytes() for key, value in model.calibration.items()} if whole else {}
+            )
+
+
 def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files, here):
     made(here, files, "train", "train.csv", "-o", "m.npz", "--cv", "3", "-C", "0.01,0.1,1", "-q")
     made(here, files, "report", "m.npz", "-o", "r.html")

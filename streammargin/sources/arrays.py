@@ -115,7 +115,10 @@ def of_layers(data: Any, x: str | None) -> Any:
     if str(x).strip("/") == "raw/X" and data.raw is not None:
         return Cells(data.raw.X, data.obs, data.raw.var_names)
     if part not in ("layers", "obsm") or name not in getattr(data, part):
-        raise DataError(f"the AnnData object has no {x}; name other rows with `x`, or give these as its X")
+        has = ["X", *(f"{part}/{name}" for part in ("layers", "obsm") for name in getattr(data, part))]
+        raise DataError(
+            f"the AnnData object has no {x}; it has {listed(has)}; name other rows with `x`, or give these as its X"
+        )
     return Cells(getattr(data, part)[name], data.obs, data.var_names if part == "layers" else None)
 
 

@@ -57,6 +57,10 @@ def test_files_without_rows(tmp_path):
         open_source(tmp_path / "d.h5")
     with pytest.raises(sm.DataError, match="has no dataset Z of rows"):
         open_source(tmp_path / "d.h5", x="Z")
+    with h5py.File(tmp_path / "d.h5", "a") as file:
+        file["layers/counts"] = X
+    with pytest.raises(sm.DataError, match="has no dataset layers/count of rows; it has layers/counts; name the rows"):
+        open_source(tmp_path / "d.h5", x="layers/count")
     with h5py.File(tmp_path / "nothing.h5", "w"):
         pass
     with pytest.raises(sm.DataError, match="it has nothing"):

@@ -330,7 +330,7 @@ def test_data_without_the_layer_of_a_model_are_refused_or_told(store, tmp_path, 
     _, made = annotated()
     model = sm.train(store, y="obs/type", **LAYER).model
     del made.layers["counts"]
-    with pytest.raises(DataError, match="the AnnData object has no layers/counts"):
+    with pytest.raises(DataError, match="the AnnData object has no layers/counts; it has X"):
         model.predict(made)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -407,7 +407,10 @@ def test_zarr_labels_are_found_by_the_names_of_cells(store, tmp_path):
 
 def test_what_a_store_lacks_is_named(store):
     for names, said in (
-        ({"x": "layers/none", "y": "obs/type"}, "has no array or group layers/none"),
+        (
+            {"x": "layers/none", "y": "obs/type"},
+            "has no array or group layers/none; .*; it has layers/columns, layers/counts",
+        ),
         ({"y": "obs/kind"}, "has no column obs/kind of labels; it has obs/flag, obs/gaps, .*; name one of these"),
         (
             {},

@@ -472,7 +472,10 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
     node = look_up(file, x, path)
     if node is None:
-        raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with `x=NAME`")
+        above = x.rpartition("/")[0]
+        home = look_up(file, above, path) if above else None
+        has = children(home, f"{above}/") if isinstance(home, h5py.Group) and len(home) else children(file)
+        raise DataError(f"{path} has no dataset {x} of rows; it has {has}; name the rows with `x=NAME`")
     if isinstance(node, h5py.Dataset):
         return DenseHDF5Source(file, path, x, y, sample_weight)
     if not isinstance(node, h5py.Group):

@@ -105,7 +105,7 @@ def attribute(node: h5py.Group | h5py.Dataset, name: str) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def children(home: h5py.Group) -> str:
-    """The names in a group, for messages; the first 20."""
-    found = sorted(name if isinstance(name, str) else repr(name) for name in home)  # bytes: not UTF-8
+def children(home: h5py.Group, before: str = "") -> str:
+    """The names in a group, for messages, with `before` in front of each; the first 20."""
+    found = sorted(before + (name if isinstance(name, str) else repr(name)) for name in home)  # bytes: not UTF-8
     return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "") or "nothing"

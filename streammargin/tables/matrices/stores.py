@@ -54,7 +54,11 @@ def read(path: str, how: How) -> Ordered:
         x = how.x or "X"
         node = root if store.is_array(root) else store.found(how.x)
         if node is None:
-            raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {listed(sorted(root))}")
+            above = x.strip("/").rpartition("/")[0]
+            home = store.found(above) if above else None
+            near = [] if home is None or store.is_array(home) else [f"{above}/{name}" for name in home]
+            has = listed(sorted(near or root))
+            raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {has}")
         return store.dense(node, x) if store.is_array(node) else store.sparse(node, x)
 
 

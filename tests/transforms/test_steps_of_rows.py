@@ -150,7 +150,7 @@ def test_a_model_is_that_of_rows_that_were_transformed_before(words, form, tmp_p
     made = again.to_sklearn()
     np.testing.assert_allclose(made.decision_function(given), scores, rtol=1e-6, atol=1e-7 * np.abs(scores).max())
     assert np.array_equal(made.predict(given), again.predict(given))
-    with pytest.raises(UsageError, match="cannot be exported as LIBLINEAR"):
+    with pytest.raises(UsageError, match=r"exported as LIBLINEAR's text model; use streammargin\.numpy_model"):
         export(again, "liblinear", str(tmp_path / "liblinear"))
 
 

@@ -73,11 +73,13 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, cali
             f"a model with weights for each of {len(model.tasks)} tasks cannot be exported as {form}; use predict"
         )
     if model.steps is not None and not steps:
-        raise UsageError(f"a model with the steps {model.steps} cannot be exported as {form}; use numpy_model.py")
+        raise UsageError(
+            f"a model with the steps {model.steps} cannot be exported as {form}; use streammargin.numpy_model"
+        )
     method = "isotonic" if SHARES in model.calibration else "sigmoid" if model.calibration else ""
     if method not in calibrated:
         raise UsageError(
-            f"probabilities by `calibrate={method}` cannot be exported as {form}; use JSON or numpy_model.py"
+            f"probabilities by `calibrate={method}` cannot be exported as {form}; use JSON or streammargin.numpy_model"
         )
     behind, coef, intercept = taken_apart(answer)
     if behind is not None and not maps:

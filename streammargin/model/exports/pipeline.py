@@ -164,7 +164,7 @@ def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any], 
         words, places = map(list, zip(*sorted(zip(words, places, strict=True)), strict=True))
     if parts.changed and (column.other or column.indicator):
         raise UsageError(f"scikit-learn cannot make the column for rare or missing categories of {column.name} in "
-                         "front of a map or of steps on rows; use numpy_model.py")  # fmt: skip
+                         "front of a map or of steps on rows; use streammargin.numpy_model")  # fmt: skip
     if set(gaps) & set(words):
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
     trimmed = []

@@ -288,15 +288,24 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
 
 
 def _tell_counts(cells: Source, options: Options) -> None:
-    """Say how raw counts are made alike, if the first cells hold counts, and no step or scale changes them."""
-    bounds = cells.bounds(FIRST)[:2]
-    if options.steps or options.scaling[0] != "none" or cells.buffer_bytes(bounds) > 2 * FIRST:
+    """Say how raw counts are made alike, if the first cells hold counts, and no step or scale changes them.
+
+    Also say that fractions may be logarithms already, if the steps take those of totals.
+    """
+    bounds, words = cells.bounds(FIRST)[:2], [step.name for step in options.steps]
+    logs = "total" in words and "log1p" in words
+    changed = not logs and (options.steps or options.scaling[0] != "none")
+    if changed or cells.buffer_bytes(bounds) > 2 * FIRST:
         return
     block = cells.read(0, int(bounds[1]), cells.allocate(bounds))
     values = values_of(block)
     values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values
     most = values.max(initial=0.0)
-    if most > COUNTED and values.min() >= 0.0 and np.array_equal(values, np.rint(values)):
+    whole = np.array_equal(values, np.rint(values))
+    if logs and not whole:
+        why = f"{cells.name}: its first rows hold fractions up to {most:g}, and no counts"
+        note(f"{why}; if they are logarithms already, leave out `transform`")
+    if not logs and most > COUNTED and values.min() >= 0.0 and whole:
         why = f"{cells.name}: its first rows hold counts up to {most:g}"
         note(f"{why}, which are not scaled; `transform=total:10000,log1p` makes cells of any depth comparable")
 

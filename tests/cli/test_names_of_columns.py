@@ -179,3 +179,10 @@ def test_raw_counts_of_cells_are_told_unless_a_step_or_a_scale_changes_them(tmp_
     for other in (counts.minimum(2.0), counts * 1.5, -counts):  # marks, what is no count, and what is below 0
         data.X = sp.csr_matrix(other)
         assert not said()
+    for rows, logged in ((counts, False), (counts.log1p(), True)):
+        data.X = rows
+        data.write_h5ad(path)
+        assert main(["train", path, "--y", "obs/kind", "-o", model, "--tol", ".5", "--force", "--transform",
+                     "total:10000,log1p"]) == 0  # fmt: skip
+        told = f"hold fractions up to {rows.max():g}, and no counts; if they are logarithms already, leave out --trans"
+        assert (told in capfd.readouterr().err) == logged

@@ -19,7 +19,7 @@ from streammargin.wording import in_shell
 
 T = TypeVar("T")
 GIVEN = "given twice or not"  # the options so far, among what argparse has read
-LISTS = frozenset({"drop", "categorical", "text", "id"})  # columns, of which people expect that more of them add up
+LISTS = frozenset({"columns", "drop", "categorical", "text", "id"})  # of which people expect that several add up
 
 
 class Once(argparse._StoreAction):

@@ -164,6 +164,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--log-json", "y.npy", "--y", "y.npy"], ["the log y.npy is an input as well"]),
         (["--log-json", "v.h5", "--y", "v.h5:y"], ["the log v.h5 is an input as well"]),
         (["--drop", "a", "--drop", "b"], ["--drop is given twice; give it once, with commas between its values"]),
+        (["--columns", "a", "--columns", "b"], ["--columns is given twice; give it once, with commas"]),
         (["--text", "a", "--text", "b"], ["--text is given twice; give it once; see"]),
         (["-o", "new", "--log-json", "./new"], ["the log ./new and the model are the same file"]),
     ],

@@ -127,9 +127,9 @@ class Fitting:
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
         if auto and before is not None:
-            why = before.raw if before.least < FAR * self.budget else before.raw.partition("; use ")[0]
-            text = f"auto took {method}, which may take more reads, as {why}"
-            warn(text, "memory")
+            why, is_near = before.raw, before.least < FAR * self.budget
+            why = why if is_near else f"{why.partition(' plan needs ')[0]} plan needs over {FAR} times as much"
+            warn(f"auto took {method}, which may take more reads, as {why}", "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return FittedSolver(method, problem, plan, better)
 

@@ -168,6 +168,15 @@ def test_newton_of_many_columns_is_told_what_serves():
         sm.train(X, np.array([0, 1]), solver="newton")
 
 
+def test_no_message_names_memory_that_no_machine_has(caplog):
+    X = sparse.csr_array(([1.0, -1.0], ([0, 1], [5, 4_999_999])), shape=(2, 5_000_000))
+    with pytest.raises(sm.UsageError, match=r'needs over 128T; use fewer columns or classes, or solver="auto": it tak'):
+        sm.train(X, np.array([0, 1]), solver="newton")
+    X = sparse.csr_array((np.ones(400), (np.arange(400), np.arange(400) * 650)), shape=(400, 1 << 18))
+    found = sm.train(X, np.arange(400) % 4, tol=0.5, passes=2, memory="80M")  # newton would take 27263434M
+    assert found.model.header["solver"].startswith("ascent") and "plan needs over 64 times as much" in caplog.text
+
+
 WIDE = np.hstack([noisy()[0], np.zeros((60, 4000))]), noisy()[1]
 
 

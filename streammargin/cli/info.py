@@ -96,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
         print("columns by their effect on all scores:")
     for one in overall:
         print(f"{one['effect']:>12.5g}  {_name(one)}")
+    if top and hashed and options.words is None:
+        print("--words TABLE names the words of numbered columns; TABLE has the texts")
     return 0
 
 

@@ -382,13 +382,18 @@ def explained(of: Facts, any_there: bool) -> str:
     if not any_there:
         linear = hasattr(of.model, "coef_")
         return "" if linear else "This model compares rows with rows, and has no weight for a column."
+    hashed = of.model.schema is not None and of.model.schema.hashed
+    words = f" streammargin info MODEL --top {TOP} --words TABLE names the words of numbered columns." * hashed
     measured = of.header.get("measured_rows")
     if of.model.moments is None or measured is None:
-        return "Columns by their weights. The weights of columns of small numbers are large: their spread is not known."
+        return (
+            "Columns by their weights. The weights of columns of small numbers are large: their spread is not known."
+            + words
+        )
     rows = "the training rows" if measured == of.header.get("rows") else f"{number(measured)} of the training rows"
     return (
         "A weight times the standard deviation of its column tells how much the column moves the score. Beside it is "
-        f"the weight for the column as stored. Standard deviations are from {rows}."
+        f"the weight for the column as stored. Standard deviations are from {rows}.{words}"
     )
 
 

@@ -61,7 +61,18 @@ def test_info_names_the_words_of_hashed_columns(tmp_path, capsys):
     assert {place: told[place] for place in fall} == {place: [pair] for place, pair in fall.items()}
     assert 0 not in told or told[0] is None  # the stars
     assert main(command) == 0
-    assert f"column {1 + hashing.transform(['bad']).indices[0]}: bad (16)\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"column {1 + hashing.transform(['bad']).indices[0]}: bad (16)\n" in out and "--words TABLE" not in out
+
+
+def test_info_and_report_say_how_words_are_named(tmp_path, capsys):
+    table = pd.DataFrame({"review": ["good", "so bad"] * 5, "y": [0, 1] * 5})
+    for text, times in (("review", 1), (None, 0)):
+        sm.train(table, y="y", text=text, tol=0.5).model.save(tmp_path / "m.npz", force=True)
+        assert main(["info", str(tmp_path / "m.npz"), "--top", "2"]) == 0
+        assert capsys.readouterr().out.count("--words TABLE names the words") == times
+        assert main(["report", str(tmp_path / "m.npz"), "-o", str(tmp_path / "r.html"), "--force"]) == 0
+        assert (tmp_path / "r.html").read_text().count("--words TABLE names the words") == times
 
 
 @pytest.mark.parametrize(

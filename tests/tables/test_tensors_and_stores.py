@@ -16,6 +16,7 @@ from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.cli.main import main
+from streammargin.compiled import jit
 from streammargin.data_tools.main import main as tools
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.tables.matrices.base import How
@@ -28,6 +29,11 @@ COUNTS = sp.csr_matrix(random.poisson(0.6, (200, 12)).astype(np.float32))
 TYPES = np.array(["B", "NK", "T"])[np.argmax(COUNTS[:, :3].toarray() + random.random((200, 3)), axis=1)]
 WAYS = {"C": 0.1, "tol": 1e-6}
 HALF = (X.view(np.uint32) & 0xFFFF0000).view(np.float32)  # as bfloat16 has them
+
+
+@pytest.fixture(autouse=True)
+def compiled_at_once(monkeypatch):
+    monkeypatch.setattr(jit, "PATIENCE", 0.0)  # plain Python, until kernels are on disk, has other bits
 
 
 def same(path, rows, labels, **names):
@@ -710,7 +716,5 @@ def test_batches_of_tensors_that_numpy_does_not_take(tmp_path):
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_a_loader_of_batches_trains_by_a_spool(tmp_path, kind):
     rows = X.astype(kind)
-    ways = {"transform": "unit", "checkpoint": str(tmp_path / "ours"), **WAYS}  # its runs are compiled
-    ours = sm.train(Loader(rows), spool=str(tmp_path / "spool"), **ways).model
-    ways["checkpoint"] = str(tmp_path / "arrays")
-    np.testing.assert_array_equal(ours.coef_, sm.train((rows, Y), **ways).model.coef_)
+    ours = sm.train(Loader(rows), spool=str(tmp_path / "spool"), transform="unit", **WAYS).model
+    np.testing.assert_array_equal(ours.coef_, sm.train((rows, Y), transform="unit", **WAYS).model.coef_)

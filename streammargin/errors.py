@@ -55,6 +55,10 @@ class DataError(StreamMarginError, ValueError):
     exit_code = 65
 
 
+class NoSuchRowsError(DataError):
+    """A file that has no rows of the name that was given."""
+
+
 class OtherRowsError(DataError):
     """Rows that changed since the training read them first."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.driver.tasks import column_of, matched
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, NoSuchRowsError, UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
@@ -148,7 +148,7 @@ class Model(Scorer):
             if has_rows(paths_of(data), x):
                 return str(x)
         else:
-            with contextlib.suppress(DataError), opened(data, x=x, columns=ALL):
+            with contextlib.suppress(NoSuchRowsError), opened(data, x=x, columns=ALL):
                 return str(x)
         told = ", ".join(paths_of(data))
         self.say_once(f"the model was trained on {x}, and {told} lacks it: X is scored instead")

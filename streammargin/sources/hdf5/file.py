@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, StreamMarginError
+from streammargin.errors import DataError, NoSuchRowsError, StreamMarginError
 from streammargin.packages import register_filters
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.arrays import (
@@ -467,6 +467,13 @@ def encoding_of(group: Any) -> str:
     return "csr" if encoding is None else str(encoding).removesuffix("_matrix")
 
 
+def _by_row(x: str) -> str:
+    """How anndata stores these rows as csr, or nothing if they are neither X nor a layer."""
+    layer = x.removeprefix("layers/")
+    place = "cells.X" if x == "X" else f"cells.layers[{layer!r}]"
+    return f"write it with anndata after {place} = {place}.tocsr(), or " if x == "X" or layer != x else ""
+
+
 def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> HDF5Source:
     if x is None:
         x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
@@ -475,17 +482,17 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         above = x.rpartition("/")[0]
         home = look_up(file, above, path) if above else None
         has = children(home, f"{above}/") if isinstance(home, h5py.Group) and len(home) else children(file)
-        raise DataError(f"{path} has no dataset {x} of rows; it has {has}; name the rows with `x=NAME`")
+        raise NoSuchRowsError(f"{path} has no dataset {x} of rows; it has {has}; name the rows with `x=NAME`")
     if isinstance(node, h5py.Dataset):
         return DenseHDF5Source(file, path, x, y, sample_weight)
     if not isinstance(node, h5py.Group):
         raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use `x=NAME`")
     encoding = encoding_of(node)
     if encoding == "csc":
-        labels = y if isinstance(y, str) else None
+        labels = quote(y) if isinstance(y, str) else None
         raise DataError(
-            f"{path}: {x} is a csc_matrix, which cannot be streamed by row; convert it with: streammargin-data convert "
-            f"{quote(path)} OUT.h5 --x {quote(x)}{'' if labels is None else ' --y ' + quote(labels)}"
+            f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {_by_row(x)}convert it with: "
+            f"streammargin-data convert {quote(path)} OUT.h5 --x {quote(x)}{'' if labels is None else ' --y ' + labels}"
         )
     if encoding != "csr":
         raise DataError(

@@ -89,8 +89,8 @@ def train(
         frame or file, and finds columns by name. With an AnnData object, y and sample_weight may name columns of obs.
         In a table, `y` names the column of labels. A table is a frame, an Arrow table, or the path of CSV, Parquet,
         Feather or a folder of these. Files of numbers are svmlight text, Matrix Market, .npy and .npz. With `spool`,
-        batches are first written to that folder, so that they can be read again. Batches may be mappings, as a loader
-        of torch or datasets yields them, if `x` and `y` name two keys, and `sample_weight` perhaps a third.
+        batches are first written to that folder, so that they can be read again. Batches may be mappings, such as
+        a loader of torch or datasets yields. `x` and `y` then name two of their keys; `sample_weight` may name a third.
 
     {options}
     table : options about columns as one mapping, such as {"missing": "mean", "drop": "id"}

@@ -467,11 +467,17 @@ def encoding_of(group: Any) -> str:
     return "csr" if encoding is None else str(encoding).removesuffix("_matrix")
 
 
-def _by_row(x: str) -> str:
-    """How anndata stores these rows as csr, or nothing if they are neither X nor a layer."""
+def _by_row(file: h5py.File, path: str, x: str, y: Any) -> str:
+    """How rows stored by column become csr. Of cells anndata does it: conversion keeps neither obs nor the name x."""
     layer = x.removeprefix("layers/")
-    place = "cells.X" if x == "X" else f"cells.layers[{layer!r}]"
-    return f"write it with anndata after {place} = {place}.tocsr(), or " if x == "X" or layer != x else ""
+    if attribute(file, "encoding-type") == "anndata" and (x == "X" or layer != x):
+        place = "cells.X" if x == "X" else f"cells.layers[{layer!r}]"
+        return f"write this and other such files again with anndata, after {place} = {place}.tocsr()"
+    labels = quote(y) if isinstance(y, str) else None
+    return (
+        f"convert it with: streammargin-data convert {quote(path)} OUT.h5 --x {quote(x)}"
+        f"{'' if labels is None else ' --y ' + labels}"
+    )
 
 
 def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> HDF5Source:
@@ -489,11 +495,8 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use `x=NAME`")
     encoding = encoding_of(node)
     if encoding == "csc":
-        labels = quote(y) if isinstance(y, str) else None
-        raise DataError(
-            f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {_by_row(x)}convert it with: "
-            f"streammargin-data convert {quote(path)} OUT.h5 --x {quote(x)}{'' if labels is None else ' --y ' + labels}"
-        )
+        remedy = _by_row(file, path, x, y)
+        raise DataError(f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {remedy}")
     if encoding != "csr":
         raise DataError(
             f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with `x=NAME`"

@@ -38,8 +38,7 @@ def valued(function, cap, margins, found):
     function.call(cap, margins, found)
 
 
-def test_one_kernel_serves_all_losses(monkeypatch):
-    monkeypatch.setattr("streammargin.compiled.jit.PATIENCE", 0.0)
+def test_one_kernel_serves_all_losses():
     expose(Tilted)
     u, found = np.linspace(-3.0, 3.0, 7), np.empty(7)
     for loss in (terms("hinge"), terms("logistic"), terms("quantile:quantile=.3"), Tilted(0.5, 7.0), Tilted(-0.5, 7.0)):
@@ -70,9 +69,8 @@ def test_losses_of_two_classes_with_the_same_fields_are_two():
     assert shares[1][0] == pytest.approx(3 * 0.25 * math.hypot(0.25, 0.25))
 
 
-def test_a_class_that_is_defined_again_is_another_loss(monkeypatch):
+def test_a_class_that_is_defined_again_is_another_loss():
     """As in a notebook, whose cell is run again after a change."""
-    monkeypatch.setattr("streammargin.compiled.jit.PATIENCE", 0.0)
     u, found = np.array([1.0, 2.0]), np.empty(2)
     for power, primal in ((2.0, lambda self, u, cap: u * u), (3.0, lambda self, u, cap: u * u * u)):
         again = type("Again", (Tilted,), {"primal": primal})

@@ -16,7 +16,6 @@ from reference.stopped import stop_after
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.compiled import jit
 from streammargin.data_tools.main import main as tools
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.tables.matrices.base import How
@@ -29,11 +28,6 @@ COUNTS = sp.csr_matrix(random.poisson(0.6, (200, 12)).astype(np.float32))
 TYPES = np.array(["B", "NK", "T"])[np.argmax(COUNTS[:, :3].toarray() + random.random((200, 3)), axis=1)]
 WAYS = {"C": 0.1, "tol": 1e-6}
 HALF = (X.view(np.uint32) & 0xFFFF0000).view(np.float32)  # as bfloat16 has them
-
-
-@pytest.fixture(autouse=True)
-def compiled_at_once(monkeypatch):
-    monkeypatch.setattr(jit, "PATIENCE", 0.0)  # plain Python, until kernels are on disk, has other bits
 
 
 def same(path, rows, labels, **names):

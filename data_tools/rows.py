@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +18,7 @@ from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.arrays import stored_as
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch, Ordered
-from streammargin.sources.hdf5.columns import names_bytes, names_column, read_names
+from streammargin.sources.hdf5.columns import LAYERS, OBS, names_bytes, names_column, read_names
 from streammargin.sources.hdf5.file import SCHEMA, encoding_of
 from streammargin.sources.hdf5.nodes import attribute, decoding, has_link, look_up, opened
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
@@ -98,10 +99,12 @@ def label_of(source: Source) -> LabelColumn | None:
 def of_hdf5(path: str, how: How) -> Ordered:
     """The rows as a source reads them, or those of a matrix by columns, sorted."""
     x, y = how.x, how.y
-    by_column = False
+    by_column = cells = False
     with contextlib.suppress(StreamMarginError), decoding(path), opened(path) as probe:  # open_source says it
+        cells = attribute(probe, "encoding-type") == "anndata"
         group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
+    along = _along(path, how) if cells else {}
     if by_column:
         file = how.opened.enter_context(opened(path))
         column = names_column(file, x or "X", path)
@@ -112,11 +115,17 @@ def of_hdf5(path: str, how: How) -> Ordered:
         weights = "sample_weight" if has_link(file, "sample_weight") else None
         found = beside(found, path, replace(how, y=labels, weight=weights), home=file)
         names = None if column is None else read_names(column, width)
-        return Ordered(found, True, width, stored_as(stored, f"{path}: X"), names)
+        return Ordered(found, True, width, stored_as(stored, f"{path}: X"), names, **along)
     source = how.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, how.memory)
     found = batches(source, how.memory, source.names_bytes())
-    return Ordered(found, source.sparse, source.features, source.dtype, names, label_of(source))
+    return Ordered(found, source.sparse, source.features, source.dtype, names, label_of(source), **along)
+
+
+def _along(path: str, how: How) -> dict[str, Any]:
+    """What goes along with cells of anndata: obs, and the name of a layer or of raw/X, so that a model knows it."""
+    x, file = (how.x or "X").strip("/"), how.opened.enter_context(opened(path))
+    return {"x": x if x == "raw/X" or x.startswith(f"{LAYERS}/") else "X", "obs": look_up(file, OBS, path)}
 
 
 class _Entries:

@@ -352,7 +352,8 @@ def _columns_of_obs(file: Any, data: str, name: str) -> list[str]:
     obs = file.get(OBS)
     order = obs.attrs.get("column-order") if hasattr(obs, "attrs") else None
     if order is None:
-        raise DataError(f"{data} has no table obs as anndata writes it since 0.7; write it again by anndata")
+        raise DataError(f"{data} has no table obs as anndata writes it since 0.7; name an .h5ad file, or an output of "
+                        "text with -o")  # fmt: skip
     if name in obs:
         taken = name.endswith("_predicted") or f"{name}_predicted" in obs
         hint = "" if taken else f", as --obs {short(name)}_predicted"

@@ -94,7 +94,7 @@ class Model(Scorer):
             check_files(data, y, tasks)
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if not of_table:
-            x = self._rows_before(data) if x is None else x
+            x = self._rows_before(data, x)
             y = self._labels_before(data) if labelled and y is None else y
         if of_table or is_matrix(data):
             from streammargin.model.tables import WantedRows, in_order
@@ -132,12 +132,17 @@ class Model(Scorer):
             )
         return tasks
 
-    def _rows_before(self, data: Any) -> str | None:
-        """The name of the rows of the training, as layers/counts; None for X, and for data without names of rows.
+    def _rows_before(self, data: Any, asked: str | None) -> str | None:
+        """The name that is asked for, or that of the rows of the training, as layers/counts.
 
-        Cells of anndata in memory or zarr must have rows of this name. In other files X is scored, with a warning.
+        None for X, and for data without names of rows. Cells of anndata in memory or zarr must have rows of this name.
+        In other files X is scored. A warning says so, or that other rows are asked for.
         """
         x = (self.header.get("problem") or {}).get("names", {}).get("x")
+        if asked is not None:
+            if x is not None and x.strip("/") != asked.strip("/"):
+                self.say_once(f"the model was trained on {x}, and {asked} is scored")
+            return asked
         if x is None or _is_cells(data):
             return x
         if not (is_path(data) or is_shards(data)):
@@ -148,8 +153,13 @@ class Model(Scorer):
             if has_rows(paths_of(data), x):
                 return str(x)
         else:
-            with contextlib.suppress(NoSuchRowsError), opened(data, x=x, columns=ALL):
-                return str(x)
+            try:
+                with opened(data, x=x, columns=ALL):
+                    return str(x)
+            except NoSuchRowsError:
+                pass
+            except DataError:
+                return str(x)  # the error comes again with the labels, whose names it tells
         told = ", ".join(paths_of(data))
         self.say_once(f"the model was trained on {x}, and {told} lacks it: X is scored instead")
         return None

@@ -60,7 +60,8 @@ class Ordered:
     `dtype`: in which they are kept, from `stored_as`. `label`: where the labels are from. `ids`: names of the rows, in
     order; None if there are none. `count`: of the rows, if a header says it; of the first one of several files. `key`:
     a text that changes with the files that are read. `matched`: the columns are those of the model that scores them.
-    `empty`: there may be no rows. `beside`: names of columns that may be labels.
+    `empty`: there may be no rows. `beside`: names of columns that may be labels. `x`: the name of the rows in the file
+    that is written. `obs`: the group of HDF5 with the table of cells, which is copied, or None.
     """
 
     batches: Iterator[Batch]
@@ -76,6 +77,8 @@ class Ordered:
     matched: bool = False
     empty: bool = False
     beside: Sequence[str] = ()
+    x: str = "X"
+    obs: Any = None
     before: str = field(init=False)
 
     def __post_init__(self) -> None:

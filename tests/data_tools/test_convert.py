@@ -237,6 +237,35 @@ def test_csc_group_of_hdf5_is_converted_with_its_labels(tmp_path):
     assert same(got, X) and labels.tolist() == y.tolist()
 
 
+def cells(path, **nodes):
+    """A file with cells of anndata; its obs has categories by reference, as before 0.8."""
+    with h5py.File(path, "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        file["layers/counts"] = np.eye(6, 4)
+        file["obs/__categories/kind"] = np.array(["B", "T"], h5py.string_dtype())
+        file["obs/kind"] = np.arange(6) % 2
+        file["obs/kind"].attrs["categories"] = file["obs/__categories/kind"].ref
+        for name, node in nodes.items():
+            del file[name]
+            file[name] = node
+    return str(path)
+
+
+def test_obs_and_the_name_of_a_layer_go_along(tmp_path):
+    convert(cells(tmp_path / "a.h5ad"), str(tmp_path / "b.h5"), x="layers/counts")
+    with sm.open_source(tmp_path / "b.h5", x="layers/counts", y="kind") as source:
+        assert np.concatenate(list(source.labels())).tolist() == ["B", "T"] * 3
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert set(file) == {"layers", "obs"} and np.array_equal(file["layers/counts"], np.eye(6, 4))
+
+
+def test_obs_of_another_file_does_not_go_along(tmp_path):
+    path = cells(tmp_path / "a.h5ad", obs=h5py.ExternalLink("other.h5", "obs"))
+    with pytest.raises(DataError, match="obs has its values in other files"):
+        convert(path, str(tmp_path / "b.h5"), x="layers/counts")
+    assert os.listdir(tmp_path) == ["a.h5ad"]
+
+
 def test_dense_hdf5_is_copied_with_another_type(tmp_path, blobs):
     X, y = blobs
     convert(write_h5(tmp_path / "a.h5", X.astype(np.float64), y), str(tmp_path / "b.h5"), dtype="float32")

@@ -20,6 +20,7 @@ from source_checks import (
 
 import streammargin as sm
 from streammargin.data_tools.main import main as tools
+from streammargin.model.linear import LinearModel
 from streammargin.sources.checks import check_block
 from streammargin.sources.hdf5 import file as hdf5_csr
 from streammargin.sources.open import open_source
@@ -198,6 +199,10 @@ def test_the_way_out_of_csc_makes_the_rows_and_labels_that_were_asked_for(tmp_pa
     with open_source("OUT.h5") as source:
         assert (source.rows, source.features, source.nnz) == (*X.shape, X.nnz)
         assert np.array_equal(all_labels(source), y)
+    names = {"names": {"x": "layers/counts", "y": "obs/kind of cell"}}
+    model = LinearModel(np.ones((1, COLUMNS)), np.zeros(1), np.arange(2), {"loss": "hinge", "problem": names})
+    with pytest.raises(sm.DataError, match="--x layers/counts --y 'obs/kind of cell'"):  # it remembers them
+        model.evaluate("two.h5")
 
 
 def test_other_groups_are_refused(tmp_path):

@@ -4,6 +4,7 @@ of the same rows in memory, and is evaluated, verified and converted. Forged fil
 import contextlib
 import json
 import pathlib
+import shlex
 import warnings
 
 import h5py
@@ -313,7 +314,7 @@ def test_held_out_rows_have_the_names_of_the_store(store, tmp_path, capsys):
     assert "all agree" in capsys.readouterr().out
 
 
-def test_labels_of_a_file_that_was_converted_are_judged(store, tmp_path, caplog):
+def test_labels_of_a_file_that_was_converted_are_judged(store, tmp_path, caplog, capsys):
     _, made = annotated()
     made.write_h5ad(tmp_path / "cells.h5ad")
     other = str(tmp_path / "other.h5")
@@ -324,6 +325,9 @@ def test_labels_of_a_file_that_was_converted_are_judged(store, tmp_path, caplog)
         assert not caplog.text and model.evaluate(other) == wanted
         assert "was trained on obs/type" in caplog.text and "those of y are judged" in caplog.text
         caplog.clear()
+    model.save(tmp_path / "m.npz")
+    assert main(["predict", str(tmp_path / "m.npz"), other, "--obs", "found", "-o", str(tmp_path / "found.h5ad")]) == 65
+    assert "has no table obs as anndata writes it since 0.7; name an .h5ad file" in capsys.readouterr().err
 
 
 def test_data_without_the_layer_of_a_model_are_refused_or_told(store, tmp_path, caplog):
@@ -342,10 +346,53 @@ def test_data_without_the_layer_of_a_model_are_refused_or_told(store, tmp_path, 
     assert "was trained on layers/counts" in caplog.text and "X is scored instead" in caplog.text
     made.layers["counts"] = COUNTS.tocsc()
     made.write_h5ad(tmp_path / "columns.h5ad")
-    with pytest.raises(DataError, match=r"layers/counts is a csc_matrix.*cells\.layers\['counts'\]\.tocsr\(\)$"):
+    both = r"layers/counts is a csc_matrix.*cells\.layers\['counts'\]\.tocsr\(\); or .* OUT\.h5 --x layers/counts$"
+    with pytest.raises(DataError, match=both):
         model.predict(str(tmp_path / "columns.h5ad"))
     with pytest.raises(UsageError, match="x names rows in a file or in an AnnData object"):
         sm.train((X, Y), x="layers/counts")
+
+
+@pytest.mark.parametrize("x", ["X", "layers/counts", "raw/X"])
+def test_cells_by_column_that_were_converted_are_those_by_row(tmp_path, monkeypatch, caplog, capsys, x):
+    """The command of the error keeps obs and the name of the matrix: models know the rows of all files."""
+    monkeypatch.chdir(tmp_path)
+    anndata, made = annotated()
+    made.X, made.layers["counts"] = 2.0 * COUNTS, COUNTS.copy()
+    made.raw = anndata.AnnData(X=3.0 * COUNTS[:, :9], var=made.var[:9])
+    made.write_h5ad("by row.h5ad")
+    made.X, made.layers["counts"] = made.X.tocsc(), COUNTS.tocsc()
+    made.raw = anndata.AnnData(X=made.raw.X.tocsc(), var=made.raw.var)
+    made.write_h5ad("by column.h5ad")
+    ways = {**WAYS, "y": "type", "x": x, "mask": "obs/flag=false", "transform": "total:10,log1p"}
+    with pytest.raises(DataError, match=r"by column.* is a csc_matrix") as caught:
+        sm.train("by column.h5ad", **ways)
+    anndata_writes, _, command = str(caught.value).partition("convert it with: streammargin-data ")
+    assert ("tocsr" in anndata_writes) == (x != "raw/X") and tools(shlex.split(command)) == 0
+    ours, other = (sm.train(path, **ways).model for path in ("OUT.h5", "by row.h5ad"))
+    assert ours.feature_names_in_.tolist() == other.feature_names_in_.tolist()
+    for path in ("by row.h5ad", "OUT.h5"):
+        np.testing.assert_array_equal(ours.decision_function(path), other.decision_function("by row.h5ad"))
+        assert ours.evaluate(path) == other.evaluate("by row.h5ad")
+    assert not caplog.text
+    ours.save("m.npz")
+    assert main(["verify", "m.npz", "OUT.h5"]) == 0 == main(["verify", "m.npz", "by row.h5ad"])
+    assert main(["predict", "m.npz", "OUT.h5", "--obs", "found", "-o", "labelled.h5ad"]) == 0
+    assert anndata.read_h5ad("labelled.h5ad").obs.found.tolist() == ours.predict("by row.h5ad").tolist()
+    capsys.readouterr()
+    if x != "X":  # no model of X scores these rows
+        with pytest.raises(DataError, match="has no dataset X of rows"):
+            sm.open_source("OUT.h5")
+
+
+def test_other_rows_than_those_of_the_training_are_told(tmp_path, caplog):
+    _, made = annotated()
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    model = sm.train(str(tmp_path / "cells.h5ad"), y="obs/type", **LAYER).model
+    model.evaluate(str(tmp_path / "cells.h5ad"), x="/layers/counts")
+    assert not caplog.text
+    model.evaluate(str(tmp_path / "cells.h5ad"), x="X")
+    assert "the model was trained on layers/counts, and X is scored" in caplog.text
 
 
 @pytest.mark.parametrize("x", [None, "X", "layers/counts", "raw/X", "obsm/part"])

@@ -468,14 +468,15 @@ def encoding_of(group: Any) -> str:
 
 
 def _by_row(file: h5py.File, path: str, x: str, y: Any) -> str:
-    """How rows stored by column become csr. Of cells anndata does it: conversion keeps neither obs nor the name x."""
-    layer = x.removeprefix("layers/")
-    if attribute(file, "encoding-type") == "anndata" and (x == "X" or layer != x):
-        place = "cells.X" if x == "X" else f"cells.layers[{layer!r}]"
-        return f"write this and other such files again with anndata, after {place} = {place}.tocsr()"
-    labels = quote(y) if isinstance(y, str) else None
+    """How rows stored by column become csr: by anndata, which has X and layers in memory, or by conversion."""
+    layer, cells = x.removeprefix("layers/"), attribute(file, "encoding-type") == "anndata"
+    place = "cells.X" if x == "X" else f"cells.layers[{layer!r}]"
+    known = cells and (x == "X" or layer != x)
+    anndata = f"write it again with anndata, after {place} = {place}.tocsr(); or " if known else ""
+    carried = cells and isinstance(y, str) and look_up(file, f"obs/{y.removeprefix('obs/')}", path) is not None
+    labels = quote(y) if isinstance(y, str) and not carried else None
     return (
-        f"convert it with: streammargin-data convert {quote(path)} OUT.h5 --x {quote(x)}"
+        f"{anndata}convert it with: streammargin-data convert {quote(path)} OUT.h5 --x {quote(x)}"
         f"{'' if labels is None else ' --y ' + labels}"
     )
 

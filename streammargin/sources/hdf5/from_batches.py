@@ -14,11 +14,14 @@ from streammargin.files import as_path, check_output
 from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.batch import Batch, Narrowing, Ordered, finite_rows, sorted_rows
+from streammargin.sources.hdf5.nodes import decoding
 from streammargin.sources.hdf5.write import RowWriter, writing
 from streammargin.sources.labels import LabelColumn, class_values, number_rows
 from streammargin.sources.names import check_same, listed
 from streammargin.sources.open import is_stream, parts_of
 from streammargin.wording import shown
+
+_OF_CELLS = {"/": "anndata", "layers": "dict", "raw": "raw"}  # what anndata calls its groups
 
 
 def write_hdf5(batches: Any, path: str | os.PathLike[str], *, dtype: str | None = None, force: bool = False) -> int:
@@ -71,13 +74,19 @@ def write_rows(
     """Write these rows as values of their type; returns what was written. told: attributes, after the last row."""
     batches, narrowing = found.read(), Narrowing(np.dtype(found.dtype), found.name)
     first = next(batches)  # before there is a file
-    with writing(path, force, found.dtype, found.sparse, found.features, found.names, found.label) as writer:
+    with writing(path, force, found.dtype, found.sparse, found.features, found.names, found.label, found.x) as writer:
         for batch in itertools.chain([first], batches):
             narrowing.check(batch)
             writer.append(batch)
         if found.sparse and writer.features is None and writer.widest == 0:
             raise DataError(f"{found.name} has no values at all; give the number of columns with `features`")
         writer.file.attrs.update(told())
+        if found.obs is not None:
+            with decoding(found.name):
+                writer.file.copy(found.obs, "obs", expand_refs=True)  # categories of anndata before 0.8 are references
+            for home in _OF_CELLS.keys() & {"/", found.x.partition("/")[0]}:
+                group = writer.file.require_group(home)
+                group.attrs.update({"encoding-type": _OF_CELLS[home], "encoding-version": "0.1.0"})
     return writer
 
 

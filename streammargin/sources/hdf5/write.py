@@ -321,7 +321,7 @@ def _converted(labels: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 @dataclass
 class RowWriter:
-    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, tasks, var."""
+    """Appends batches to one open HDF5 file: x (dense dataset or csr_matrix group), y, sample_weight, tasks, var."""
 
     file: Any
     disk: Disk
@@ -330,6 +330,7 @@ class RowWriter:
     features: int | None
     names: np.ndarray | None = None
     label: LabelColumn | None = None
+    x: str = "X"
     of: int = 0  # rows that there will be; 0: unknown
     rows: int = 0
     nnz: int = 0
@@ -338,13 +339,13 @@ class RowWriter:
     def __post_init__(self) -> None:
         self._columns: dict[str, Any] = {}
         if self.sparse:
-            group = self.file.create_group("X")
+            group = self.file.create_group(self.x)
             self._data = Appender(group, "data", self.dtype)
             self._indices = Appender(group, "indices", np.int32)
             self._indptr = Appender(group, "indptr", np.int64)
             self._indptr.append(np.zeros(1, np.int64))
         else:
-            self._dense = Appender(self.file, "X", self.dtype, self.features)
+            self._dense = Appender(self.file, self.x, self.dtype, self.features)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -386,7 +387,7 @@ class RowWriter:
     def close(self) -> None:
         """Write the rest, and the attributes."""
         if self.sparse:
-            group = self.file["X"]
+            group = self.file[self.x]
             group.attrs["encoding-type"] = "csr_matrix"
             group.attrs["encoding-version"] = "0.1.0"
             group.attrs["shape"] = np.array(self.sizes[:2], np.int64)
@@ -399,7 +400,7 @@ class RowWriter:
         if self.label is not None and "y" in self._columns:
             self._describe(self.label)
         if self.names is not None:
-            write_names(self.file, self.names)
+            write_names(self.file["raw" if self.x == "raw/X" else "/"], self.names)
 
     def _describe(self, label: LabelColumn) -> None:
         """Write where the labels are from, and the names of their columns."""
@@ -414,13 +415,14 @@ class RowWriter:
 @contextlib.contextmanager
 def writing(
     path: str, force: bool, dtype: Any, sparse: bool, features: int | None = None, names: np.ndarray | None = None,
-    label: LabelColumn | None = None, hidden: str = "",
+    label: LabelColumn | None = None, x: str = "X", hidden: str = "",
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
     `features`  d; None (sparse only): the largest column index + 1.
     `names`     (d,): column names, if any.
     `label`     where the labels are from, if known.
+    `x`         the name of the rows.
     `hidden`    a file that the caller renames.
 
     Raises OutputError, ReadWriteError, and DataError when no row was written.
@@ -430,7 +432,7 @@ def writing(
         writes(path, (OSError, RuntimeError)),
         writable(name, libver=("v108", "latest"), rdcc_nbytes=0) as (file, disk),
     ):
-        writer = RowWriter(file, disk, dtype, sparse, features, names, label)
+        writer = RowWriter(file, disk, dtype, sparse, features, names, label, x)
         yield writer
         if writer.rows == 0:
             raise DataError(f"there are no rows to write to {path}; check the input")

@@ -124,8 +124,13 @@ def of_hdf5(path: str, how: How) -> Ordered:
 
 def _along(path: str, how: How) -> dict[str, Any]:
     """What goes along with cells of anndata: obs, and the name of a layer or of raw/X, so that a model knows it."""
-    x, file = (how.x or "X").strip("/"), how.opened.enter_context(opened(path))
-    return {"x": x if x == "raw/X" or x.startswith(f"{LAYERS}/") else "X", "obs": look_up(file, OBS, path)}
+    return {"x": kept_name(how.x), "obs": look_up(how.opened.enter_context(opened(path)), OBS, path)}
+
+
+def kept_name(x: str | None) -> str:
+    """The name in the file that is written: a layer and raw/X keep theirs, as models know them; others become X."""
+    x = (x or "X").strip("/")
+    return x if x == "raw/X" or x.startswith(f"{LAYERS}/") else "X"
 
 
 class _Entries:

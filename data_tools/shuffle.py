@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named
-from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
+from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, table_of
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.sizes import parse_size
@@ -78,7 +78,8 @@ def shuffle(
             bucket = generator.integers(count, size=batch.rows)
             for k, chosen in by_bucket(bucket, count):
                 spill.append(k, batch.take(chosen))
-        with writing(output, force, source.dtype, source.sparse, source.features, names, label_of(source)) as writer:
+        kind = source.dtype, source.sparse, source.features, names, label_of(source), kept_name(x)
+        with writing(output, force, *kind) as writer:
             writer.file.attrs.update(table_of(source))
             for k in range(count):
                 found = spill.read(k)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named, number
-from streammargin.data_tools.rows import batches, check_seed, label_of, table_of
+from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.sources.hdf5.write import writing
@@ -64,14 +64,15 @@ def split(
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one file empty; choose another `test_size`")
-        kind = (source.dtype, source.sparse, source.features, source.feature_names(), label_of(source))
+        names = source.feature_names()
+        kind = (source.dtype, source.sparse, source.features, names, label_of(source), kept_name(x))
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows
         with contextlib.ExitStack() as stack:
             # write both files completely before renaming the first
-            names = [stack.enter_context(replacing(path, force)) for path in (train, test)]
-            train_rows = stack.enter_context(writing(train, force, *kind, hidden=names[0]))
-            test_rows = stack.enter_context(writing(test, force, *kind, hidden=names[1]))
+            hidden = [stack.enter_context(replacing(path, force)) for path in (train, test)]
+            train_rows = stack.enter_context(writing(train, force, *kind, hidden=hidden[0]))
+            test_rows = stack.enter_context(writing(test, force, *kind, hidden=hidden[1]))
             for writer in (train_rows, test_rows):
                 writer.file.attrs.update(table_of(source))
             for batch in batches(source):

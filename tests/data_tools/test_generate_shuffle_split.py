@@ -194,3 +194,14 @@ def test_a_terminal_shows_how_far_it_is(tmp_path, monkeypatch):
         assert main(["generate", path, "--rows", "10", *words]) == 0
         assert sys.stderr.getvalue() == shown + f"{path}: 10 rows, 100 columns\n" * (not words)
         assert not wording.watchers
+
+
+def test_parts_of_a_layer_keep_its_name(tmp_path):
+    """A model of counts that calls them X scores X of other files."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["layers/counts"], file["y"] = np.zeros((10, 3)), np.eye(10, 3), np.arange(10) % 2
+    shuffle(str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), x="layers/counts")
+    split(str(tmp_path / "a.h5"), str(tmp_path / "c.h5"), str(tmp_path / "d.h5"), x="layers/counts")
+    for name in ("b.h5", "c.h5", "d.h5"):
+        with h5py.File(tmp_path / name) as file:
+            assert set(file) == {"layers", "y"} and file["layers/counts"].shape[1] == 3

@@ -159,13 +159,25 @@ HELD_OUT = own("validation_fraction", "float", 0.1, "with `early_stop` or `calib
                "class) that is held out, drawn by random_state; the rest is copied")  # fmt: skip
 
 
-# lines of docstrings: attributes that all have after `fit`, and those of folds
-FITTED = """n_iter_ : int, passes over the rows
+# lines of docstrings: what X may be; heads; attributes after `fit` of all, of folds and of kernel machines
+DESCRIBED = {
+    "files": """X may also be the path of a file, a list of paths (shards) or a Source, which is streamed. Columns of
+frames must have the names and order of those in fit; columns of files are matched by name, in any order.""",
+    "parameters": """Parameters
+----------
+{options}
+
+Attributes
+----------""",
+    "fitted": """n_iter_ : int, passes over the rows
 n_features_in_ : int, and feature_names_in_ (d,) if X had names
-certificate_ : a `streammargin.result.Certificate`"""
-CHOSEN = """C_ : float, the chosen C
+certificate_ : a `streammargin.result.Certificate`""",
+    "chosen": """C_ : float, the chosen C
 Cs_ : (m,) float64, the values tried
-scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once"""
+scores_ : (folds, m) float64, of the trainings without one fold on its rows; each row counts once""",
+    "support": """support_ : (m,) int64, numbers of the support rows in X, ascending
+support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`""",
+}
 
 
 def intercept(help: str) -> Line:
@@ -254,7 +266,7 @@ class Estimator(Callbacks, BaseEstimator):
         if "place" in cls.__dict__:
             lines = [*cls._lines(), *cls.own, *SHARED]
             setattr(cls, "__init__", constructor(lines))  # noqa: B010  # as mypy wants it
-            described(lines, fitted=FITTED, chosen=CHOSEN)(cls)
+            described(lines, **DESCRIBED)(cls)
 
     @classmethod
     def _lines(cls) -> list[Line]:

@@ -144,12 +144,7 @@ class MarginClassifierCV(ByFolds, MarginClassifier):
     Each value of C is trained without each fold, and on all rows. Each of these trainings has a certificate. X and y
     are arrays; of files `streammargin.train` chooses C by `cv`.
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     {chosen}
     coefs_paths_ : (folds, m, 1, d) or (folds, m, k, d) float64; intercepts_paths_ : (folds, m, 1) or (folds, m, k)
 
@@ -174,12 +169,7 @@ class MarginRegressorCV(ByFolds, MarginRegressor):
     Each value of C is trained without each fold, and on all rows. Each of these trainings has a certificate. X and y
     are arrays; of files `streammargin.train` chooses C by `cv`.
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     {chosen}
     coefs_paths_ : (folds, m, 1, d) float64; intercepts_paths_ : (folds, m, 1)
     coef_ : (d,) float64, of all rows at C_
@@ -198,15 +188,9 @@ class MarginRegressorCV(ByFolds, MarginRegressor):
 class KernelMarginClassifierCV(ByFolds, KernelMarginClassifier):
     """Kernel machine for classes whose C is chosen by folds; all trainings share the columns of the Gram matrix.
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     {chosen}
-    support_ : (m,) int64, numbers of the support rows in X, ascending
-    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+    {support}
 
     dual_coef_ : (1, m) or (k, m) float64, the coefficients with their signs
     n_support_ : (k,) int, the support rows of each class

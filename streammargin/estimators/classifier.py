@@ -124,16 +124,10 @@ class MarginClassifier(Classifier):
 
     `loss="auto"` is the hinge for two classes, and the logistic loss for more: one softmax. With other losses each
     class is trained against the rest, or with `multiclass="joint"` all at once.
-    Each column of y (n, outputs) of labels 0 and 1 has its own weights. X may also be the path of a file, a list of
-    paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
-    columns of files are matched by name, in any order.
+    Each column of y (n, outputs) of labels 0 and 1 has its own weights.
+    {files}
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     coef_ : (1, d) or (k, d) float64, or (outputs, d) for y (n, outputs)
     intercept_ : (1,) or (k,) float64, or (outputs,)
     classes_ : (k,) the labels; 0 and 1 for y (n, outputs)

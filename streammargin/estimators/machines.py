@@ -107,14 +107,8 @@ class KernelMarginClassifier(KernelMachine, Classifier):
     Several classes are trained one-vs-rest; all share the columns of the Gram matrix. X may also be the path of a file,
     a list of paths (shards) or a Source. The constant is free.
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
-    support_ : (m,) int64, numbers of the support rows in X, ascending
-    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+    {parameters}
+    {support}
 
     dual_coef_ : (1, m) or (k, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
 
@@ -146,14 +140,8 @@ class KernelMarginClassifier(KernelMachine, Classifier):
 class KernelMarginRegressor(KernelMachine, Regressor):
     """Kernel machine for numbers, trained until a certificate proves the tolerance.
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
-    support_ : (m,) int64, numbers of the support rows in X, ascending
-    support_vectors_ : (m, d) array or SciPy matrix, scaled by `scale`
+    {parameters}
+    {support}
 
     dual_coef_ : (1, m) float64, or (outputs, m) for y (n, outputs), the coefficients with their signs
 

@@ -74,16 +74,10 @@ class LinearRegressor(Regressor):
 class MarginRegressor(LinearRegressor):
     """Linear regression with any loss and penalty, trained until a certificate proves the tolerance.
 
-    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). Each column of y (n, outputs) has its own weights. X may also be
-    the path of a file, a list of paths (shards) or a Source, which is streamed. Columns of frames must have the names
-    and order of those in `fit`; columns of files are matched by name, in any order.
+    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). Each column of y (n, outputs) has its own weights.
+    {files}
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     coef_ : (d,) float64, or (outputs, d) for y (n, outputs)
     intercept_ : float, or (outputs,)
     {fitted}
@@ -103,16 +97,10 @@ class MarginRegressor(LinearRegressor):
 class InterpolatingRegressor(LinearRegressor):
     """The weights with the smallest l2 or lp penalty such that |x_i.w + b - y_i| <= epsilon for every row.
 
-    If rows contradict each other no such weights exist: fit then warns. X may also be the path of a file, a list of
-    paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
-    columns of files are matched by name, in any order.
+    If rows contradict each other no such weights exist: fit then warns.
+    {files}
 
-    Parameters
-    ----------
-    {options}
-
-    Attributes
-    ----------
+    {parameters}
     coef_ : (d,) float64
     intercept_ : float
     {fitted}

@@ -153,7 +153,7 @@ def described(lines: Iterable[Line], **shared: str) -> Callable[[T], T]:
 
     def fill(documented: T) -> T:
         doc = inspect.cleandoc(documented.__doc__ or "")  # python -OO leaves none; 3.13 cleans it by itself
-        for name, text in {"options": parameters(lines), **shared}.items():
+        for name, text in {**shared, "options": parameters(lines)}.items():
             doc = doc.replace(f"{{{name}}}", text)
         documented.__doc__ = doc or None
         return documented

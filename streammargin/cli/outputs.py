@@ -67,7 +67,9 @@ class OutputFiles:
         """The training with a checkpoint that wrote this file; None for none, and if it does not matter."""
         if self._folder is None or self.force:
             return None
-        return job_of_model(path) if path == self.model else written_of(self._folder, path)
+        if path != self.model:
+            return written_of(self._folder, path)
+        return job_of(path) if os.path.isfile(path) and os.path.getsize(path) else None
 
     def check_job(self, job: object, start: Mapping[str, object] | None = None) -> None:
         """Raise OutputError if an output is of another training; job: of the one that goes on, None: a new one.
@@ -99,11 +101,6 @@ class OutputFiles:
         """Record with the checkpoint that the training wrote this file, which has its name only afterwards."""
         if self._folder is not None and job is not None:
             record(self._folder, job, place)
-
-
-def job_of_model(path: str) -> str | None:
-    """The name of the training that wrote this model file; None if there is none."""
-    return job_of(path) if os.path.isfile(path) and os.path.getsize(path) else None
 
 
 def was_killed(log: str, start: Mapping[str, object]) -> bool:

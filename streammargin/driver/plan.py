@@ -47,11 +47,6 @@ class Plan:
         return int(np.diff(self.bounds).max())
 
 
-def spendable(budget: int) -> int:
-    """The part of a budget left for counted arrays, in bytes."""
-    return max(0, budget - SLACK_BYTES)
-
-
 def _nothing(rows: int, size: int) -> int:
     return 0
 

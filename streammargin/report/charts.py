@@ -192,8 +192,8 @@ def course_of(events: Sequence[Event], header: Mapping[str, Any]) -> GapCourse |
     kind = kind_of(header.get("certificate") or {})
     if kind is None:
         return None
-    own = [one for one in events if one["event"] == "certificate" and one["C"] == header["C"] and not _of_fold(one)]
-    found = [(one["pass"], one[kind]) for one in own if _shown(one[kind])]
+    own = [one for one in events if one["event"] == "certificate" and one["C"] == header["C"]]
+    found = [(one["pass"], one[kind]) for one in own if one.get("fold") is None and _shown(one[kind])]
     told = [(one["pass"], one["estimate"]) for one in events if one["event"] == "pass_end" and _shown(one["estimate"])]
     first = min((one for one, _ in found), default=0)
     others = [one["pass"] for one in events if one["event"] == "certificate" and one["C"] != header["C"]]
@@ -211,10 +211,6 @@ def _columns(pairs: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
     some = pairs[:: -(-len(pairs) // POINTS) or 1] + pairs[-1:]
     some = some[:-1] if some[-2:-1] == pairs[-1:] else some
     return [one for one, _ in some], [one for _, one in some]
-
-
-def _of_fold(event: Event) -> bool:
-    return event.get("fold") is not None
 
 
 def _shown(value: Any) -> bool:
@@ -330,17 +326,8 @@ def bars_of(features: Sequence[Mapping[str, Any]]) -> tuple[list[Bar], tuple[str
     return bars, ("× deviation", "weight")
 
 
-def weights_chart(features: Sequence[Mapping[str, Any]], title: str) -> str:
-    """The chart of columns as `LinearModel.top_features` gives them."""
-    return _bars_chart(*bars_of(features), title)
-
-
-def effects_chart(columns: Sequence[Mapping[str, Any]], title: str) -> str:
-    """The chart of columns as `LinearModel.top_columns` gives them."""
-    return _bars_chart([(name_of(one), one["effect"], (one["effect"],)) for one in columns], ("effect",), title)
-
-
-def _bars_chart(bars: Sequence[Bar], heads: tuple[str, ...], title: str) -> str:
+def bars_chart(bars: Sequence[Bar], heads: tuple[str, ...], title: str) -> str:
+    """The chart of bars, with a head above each of their numbers."""
     right = WIDTH - BAR_NUMBER * len(heads)
     low, high = min([0.0, *(value for _, value, _ in bars)]), max([0.0, *(value for _, value, _ in bars)])
     unit = (right - BAR_NAMES) / ((high - low) or 1.0)

@@ -19,16 +19,17 @@ from streammargin.options.table import Line, Where, options_for
 from streammargin.report.charts import (
     MATRIX_MOST,
     SPREAD,
+    bars_chart,
+    bars_of,
     confusion_chart,
     costs_chart,
     costs_table,
     course_of,
-    effects_chart,
     gap_chart,
     histogram,
     kind_of,
+    name_of,
     tried_in,
-    weights_chart,
 )
 from streammargin.report.html import (
     STYLE,
@@ -404,12 +405,13 @@ def rankings(of: Facts, count: int, classes: int) -> Iterator[str]:
         return
     parts = [part for part in model.top_features(count) if part["features"]]
     if len(parts) > 1:
-        overall = effects_chart(model.top_columns(count), "Columns that matter for all classes")
+        bars = [(name_of(one), one["effect"], (one["effect"],)) for one in model.top_columns(count)]
+        overall = bars_chart(bars, ("effect",), "Columns that matter for all classes")
         yield f"<h3>For all classes together</h3>{overall}"
     against = f" against {cut(of.labels[0])}" if len(of.labels) == 2 and model.outputs is None else ""
     for place, part in enumerate(parts[:classes]):
         label = "the prediction" if part["label"] is None else f"{cut(part['label'])}{against}"
-        chart = weights_chart(part["features"], "Columns that matter most")
+        chart = bars_chart(*bars_of(part["features"]), "Columns that matter most")
         if len(parts) == 1:
             yield f"<h3>For {label}</h3>{chart}"
         elif classes > 1:

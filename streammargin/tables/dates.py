@@ -209,11 +209,6 @@ def places_of(parts: DateParts, words: tuple[str, ...]) -> Iterator[np.ndarray]:
             yield own[found]
 
 
-def iso(day: int) -> str:
-    """The date of a day, counted from 1970."""
-    return str(np.datetime64(day, "D"))
-
-
 def like_dates(numbers: np.ndarray) -> bool:
     """Whether all of these (m,) are whole numbers that read as dates, as 20240131."""
     if not len(numbers) or not (numbers.min() >= 1900_01_01 and numbers.max() <= 2100_12_31):

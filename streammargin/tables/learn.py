@@ -12,6 +12,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.arrow import pa
 from streammargin.errors import DataError
 from streammargin.matching import number_in, spelt
@@ -20,7 +22,7 @@ from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import CATEGORY, DATE, MOST_WORDS, NUMBER, TEXT, Column, Schema
 from streammargin.tables import dates, spellings
 from streammargin.tables.asked import INDICATOR, ZERO, Asked
-from streammargin.tables.dates import Dates, iso
+from streammargin.tables.dates import Dates
 from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
@@ -99,7 +101,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str,
         where, word = first_word(reader, name, odd[name].__contains__)
         hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
         what = "is not a finite number" if kind == NUMBERS else "is not a date"
-        few = [name for name in odd if _are_few(tallies[name])]
+        few = [name for name in odd if not tallies[name].many and len(tallies[name].words) <= MOST_WORDS]
         mends = {CATEGORICAL: few, DROP: [name for name in odd if name not in few]}
         if len(odd) > 1:
             said = f"{len(odd)} columns of {kind}s hold text, as {shown(word)} in {where}: {all_of(list(odd))}"
@@ -113,11 +115,6 @@ def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str,
         more = f", nor are {times} more" if times else ""
         said = f"{shown(word)} {what}, as most of its values are{more}"
         yield Said(said, hint, [name], mends, f"{where}, column {short(name)}")
-
-
-def _are_few(found: Tallied) -> bool:
-    """Whether each word may have a category of its own."""
-    return not found.many and len(found.words) <= MOST_WORDS
 
 
 def _strangers(found: Tallied, kind: str) -> set[str]:
@@ -537,6 +534,7 @@ def _date(table: Table, name: str, found: Dates, spelling: str, indicator: bool)
     if found.first is None:
         return Column(name, DATE, words, fill=None if missing is None else 0.0, indicator=indicator, spelling=spelling)
     fill = None if missing is None else found.days / found.count - found.first if missing != ZERO else 0.0
-    column = Column(name, DATE, words, False, fill, indicator, spelling=spelling, first=iso(found.first))
+    first = str(np.datetime64(found.first, "D"))
+    column = Column(name, DATE, words, False, fill, indicator, spelling=spelling, first=first)
     years = found.years / found.count - column.first_year if missing not in (None, ZERO) else 0.0
     return replace(column, year=years)  # from the first one: 2024 is far from 0, and sparse rows are not centred

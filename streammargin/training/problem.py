@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.driver import setup
 from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
-from streammargin.driver.plan import check_read, spendable
+from streammargin.driver.plan import SLACK_BYTES, check_read
 from streammargin.driver.setup import Survey, Target, best_constants, check_near, largest_targets
 from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
@@ -120,7 +120,7 @@ def make_problem(source: Source, task: Task, options: Options, read: LabelsRead,
         keeps_pass=options.early_stop is not None,
         top=options.top,
         numeric=task.numeric,
-        budget=spendable(budget),
+        budget=max(0, budget - SLACK_BYTES),  # for counted arrays
         entries=source.nnz,
         largest_square=source.largest_square,
         mapped=options.map is not None,

@@ -6,7 +6,7 @@
     model.predict([{"age": 39, "work": "state"}, {"age": None, "work": "own"}])
 
 It takes linear models, alone or behind the map rff. Rows are an array (n, d), a sparse matrix of SciPy, or a table: a
-frame, a dict of columns, or a list of dicts. Numbers are numbers: 12.3 for 12.3%. Dates are Python's, or 2024-01-31.
+frame, a dict of columns or of one row, or a list of dicts. 12.3% is 12.3. Dates are Python's, or 2024-01-31.
 """
 
 from __future__ import annotations
@@ -184,9 +184,9 @@ def mapped(X: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def table_of(data: Any) -> Mapping[Any, Any] | None:
-    """The columns of a frame, of a dict of columns or of a list of dicts; None for rows of numbers."""
+    """The columns of a frame, of a dict of columns or of one row, or of a list of dicts; None for rows of numbers."""
     if isinstance(data, Mapping):
-        return data
+        return data if all(map(np.ndim, data.values())) else {name: [value] for name, value in data.items()}
     if isinstance(data, Sequence) and len(data) and isinstance(data[0], Mapping):
         return {name: [row.get(name) for row in data] for name in dict.fromkeys(name for row in data for name in row)}
     return {name: data[name] for name in data.columns} if hasattr(data, "columns") else None

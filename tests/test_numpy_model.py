@@ -187,6 +187,15 @@ def test_a_bad_row_is_named(tmp_path, change, words):
         NumpyModel(tmp_path / "m.npz").predict([rows[0], {**rows[1], **change}])
 
 
+def test_one_dict_is_one_row(tmp_path):
+    frame = people().dropna()
+    sm.train(frame, y="income", dates=True, tol=0.1).model.save(tmp_path / "m.npz")
+    model, rows = NumpyModel(tmp_path / "m.npz"), plain(frame.drop(columns="income"))[:3]
+    agree(np.concatenate([model.decision_function(row) for row in rows]), model.decision_function(rows))
+    with pytest.raises(ValueError, match="row 0, column hours: the value is missing"):
+        model.predict({**rows[0], "hours": None})
+
+
 def test_unknown_categories_count_as_zeros_if_asked(tmp_path):
     frame = people().dropna()
     sm.train(frame, y="income", dates=True, tol=0.1).model.save(tmp_path / "m.npz")

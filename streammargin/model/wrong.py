@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streammargin.errors import DataError
 from streammargin.model.base import Model
 from streammargin.model.evaluation import JudgedRows, OfClasses, OfNumbers, Tally, tally_of
+from streammargin.model.linear import LinearModel
 from streammargin.model.rows import AnyRows, ModelRows
+from streammargin.model.scoring import BUDGET
+from streammargin.ordered import is_table
+from streammargin.report.page import TOP
+from streammargin.sources.open import paths_of
+from streammargin.sources.schema import Schema
 from streammargin.workers import Workers
 
 BINS, WORST = 256, 10  # bins of a histogram, rows that are told
@@ -123,8 +133,8 @@ def wrong_rows(
 ) -> dict[str, Any]:  # fmt: skip
     """The figures of `Model.evaluate`, whose other arguments these are, with the rows that go wrong (see `Wrong`).
 
-    id: columns that name rows, as for `Model.rows_of`. Several outputs, and ratings, have the figures alone. Raises as
-    `Model.evaluate` does, and Unfinished.
+    id: columns that name rows, as for `Model.rows_of`. Several outputs, and ratings, have the figures alone. For a
+    table with hashed text also words, by column (see `words_of`). Raises as `Model.evaluate` does, and Unfinished.
     """
     if model.of_pairs or model.outputs is not None:
         return model.evaluate(data, memory=memory, threads=threads, **asked)
@@ -134,4 +144,19 @@ def wrong_rows(
         assert isinstance(inner, (OfClasses, OfNumbers))
         return Wrong(inner, id, should_stop)
 
-    return model._judged(data, made, memory, threads, **{"y": None, "id": id, **asked})
+    found = model._judged(data, made, memory, threads, **{"y": None, "id": id, **asked})
+    if isinstance(model, LinearModel) and model.schema is not None and model.schema.hashed and is_table(data):
+        found["words"] = _words(model, model.schema, data, memory)
+    return found
+
+
+def _words(model: LinearModel, schema: Schema, data: Any, memory: int | None) -> dict[int, list[tuple[str, int]]]:
+    """The words of a table in the hashed columns that a page shows; {} if it lacks the text, or is read once."""
+    from streammargin.model.tables import words_of
+
+    parts = [part["features"] for part in model.top_features(TOP)]
+    columns = {int(one["column"]) for one in itertools.chain(model.top_columns(TOP), *parts)}
+    if all(os.path.isfile(path) or os.path.isdir(path) for path in paths_of(data)):  # no pipe
+        with contextlib.suppress(DataError):
+            return words_of(schema, data, columns, BUDGET if memory is None else memory)
+    return {}

@@ -94,6 +94,16 @@ class Facts:
         return self.start.get("data", {}).get("groups") or ""
 
     @property
+    def words(self) -> Mapping[int, Sequence[tuple[str, int]]]:
+        """The words of the judged rows in hashed columns, by column, and how often each occurs; {} if unknown."""
+        return (self.judged or {}).get("words", {})
+
+    def named(self, columns: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """These columns, as of `LinearModel.top_features`, hashed ones with their words as the name."""
+        called = {column: ", ".join(word for word, _ in words[:WORDS]) for column, words in self.words.items()}
+        return [{**one, "name": called.get(one["column"], one["name"])} for one in columns]
+
+    @property
     def by_folds(self) -> bool:
         """Whether the held-out error of the header is the mean over folds, and not that of a share of the rows."""
         problem = self.header.get("problem") or {}
@@ -106,6 +116,7 @@ class Facts:
 
 
 BRIEF = 6  # columns of the ranking in a notebook
+WORDS = 5  # of a hashed column
 
 
 def page(of: Facts) -> str:
@@ -385,6 +396,7 @@ def explained(of: Facts, any_there: bool) -> str:
         return "" if linear else "This model compares rows with rows, and has no weight for a column."
     hashed = of.model.schema is not None and of.model.schema.hashed
     words = f" streammargin info MODEL --top {TOP} --words TABLE names the words of numbered columns." * hashed
+    words = f" Hashed columns have the words of {escaped(of.tested)}, the most frequent first." if of.words else words
     measured = of.header.get("measured_rows")
     if of.model.moments is None or measured is None:
         return (
@@ -405,13 +417,13 @@ def rankings(of: Facts, count: int, classes: int) -> Iterator[str]:
         return
     parts = [part for part in model.top_features(count) if part["features"]]
     if len(parts) > 1:
-        bars = [(name_of(one), one["effect"], (one["effect"],)) for one in model.top_columns(count)]
+        bars = [(name_of(one), one["effect"], (one["effect"],)) for one in of.named(model.top_columns(count))]
         overall = bars_chart(bars, ("effect",), "Columns that matter for all classes")
         yield f"<h3>For all classes together</h3>{overall}"
     against = f" against {cut(of.labels[0])}" if len(of.labels) == 2 and model.outputs is None else ""
     for place, part in enumerate(parts[:classes]):
         label = "the prediction" if part["label"] is None else f"{cut(part['label'])}{against}"
-        chart = bars_chart(*bars_of(part["features"]), "Columns that matter most")
+        chart = bars_chart(*bars_of(of.named(part["features"])), "Columns that matter most")
         if len(parts) == 1:
             yield f"<h3>For {label}</h3>{chart}"
         elif classes > 1:

@@ -1,6 +1,7 @@
 """A column of free text beside others: the names that are known, and one column alone."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -73,6 +74,17 @@ def test_info_and_report_say_how_words_are_named(tmp_path, capsys):
         assert capsys.readouterr().out.count("--words TABLE names the words") == times
         assert main(["report", str(tmp_path / "m.npz"), "-o", str(tmp_path / "r.html"), "--force"]) == 0
         assert (tmp_path / "r.html").read_text().count("--words TABLE names the words") == times
+
+
+def test_a_report_names_the_words_of_the_rows_that_it_judges(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"review": ["good", "so bad"] * 5, "y": [0, 1] * 5}).to_csv("t.csv", index=False)
+    made = ["train", "t.csv", "--text", "review", "-o", "m.npz", "--tol", "0.5", "--report", "own.html"]
+    assert main(made) == main(["report", "m.npz", "--test", "t.csv", "-o", "r.html"]) == 0
+    for page in ("own.html", "r.html"):
+        told = Path(page).read_text()
+        assert "<title>bad</title>" in told and "<title>column " not in told
+        assert "the words of t.csv" in told and "--words TABLE" not in told
 
 
 @pytest.mark.parametrize(

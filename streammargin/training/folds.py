@@ -29,7 +29,7 @@ from streammargin.solvers.problem import Problem, Tried
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import class_values, distinct, shifted
-from streammargin.wording import note, short, warn
+from streammargin.wording import counted, note, short, warn
 
 MANY = 1 << 16  # most groups that are told apart and dealt in turn; of more each is dealt by itself
 LARGE = 2.0  # a fold of more rows than so many even ones is told
@@ -294,7 +294,7 @@ def in_folds(
     mass = mass.reshape(2, count + 1, -1)[:, :, :classes]
     past, rule = getattr(cv, "order", None) == PAST, "best" if isinstance(cv, Share) else cv.rule
     made = Division(count, shift, mass[0], mass[1], past, not isinstance(cv, Share), rule)
-    _check(made, target, labels.source.name, getattr(cv, "by", None))
+    _check(made, target, labels.source.name, groups is not None)
     if isinstance(cv, Share):
         note(f"{made.rows[0].sum():.0f} of {made.rows.sum():.0f} rows are held out; the model is trained on the others")
     return labels, made
@@ -308,21 +308,24 @@ def _folds(labels: SlicedLabels, cv: Given, seed: int, groups: Source | None) ->
     if cv.count > rows:
         raise UsageError(f"{labels.source.name} has {rows} rows, too few for {cv.count} folds; give fewer")
     if groups is not None:
-        return _grouped(groups, cv.count, seed), cv.count
+        return _grouped(groups, cv.count, seed, labels.source.name), cv.count
     if isinstance(cv, Folds) and cv.order is not None:
         past = cv.order == PAST
         return Stretches(rows, cv.count + past, -int(past), cv.count), cv.count
     return Dealt(rows, cv.count, seed), cv.count
 
 
-def _grouped(column: Source, count: int, seed: int) -> Slices:
-    """The folds of rows by the values of a column."""
+def _grouped(column: Source, count: int, seed: int, name: str) -> Slices:
+    """The folds of rows, which have this name, by the values of a column. DataError for too few values."""
     known = np.empty(0, np.uint64)
     for values in _values_of(column):
         known = np.union1d(known, digests_of(distinct(values)[0], seed))
         if known.size > MANY:
             known = known[:0]
             break
+    if 0 < known.size < count:
+        few = f"{counted(known.size, 'group')}, too few for {count} folds"
+        raise DataError(f"{name} has {few}; give fewer in `cv`, or other groups")
     deal = GroupedFolds(count, seed, known)
     if column.rereads_labels():
         return column.labels_as(deal)
@@ -384,9 +387,9 @@ def _split(splits: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> tuple[
     return _numbered(np.where(folds == len(splits), -1, folds), rows)
 
 
-def _check(made: Division, target: Target, name: str, by: str | None) -> None:
+def _check(made: Division, target: Target, name: str, grouped: bool) -> None:
     """DataError for a fold without rows, and for a trial that lacks a class; a warning of a fold that is large."""
-    hint = f", or other groups than {by}" if by is not None else ""
+    hint = ", or other groups" * grouped
     sizes = made.rows[: made.count].sum(axis=1)
     if not sizes.all():
         fold = int(np.argmin(sizes))

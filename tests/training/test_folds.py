@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference.stopped import stop_after
@@ -403,6 +404,11 @@ def test_a_column_of_groups_that_is_not_there_is_named(tmp_path):
     sm.write_hdf5([(X, TWO)], str(tmp_path / "rows.h5"))
     with pytest.raises(DataError, match=r"no groups under the name obs/nothing.*cv=.K,by=NAME"):
         sm.train(str(tmp_path / "rows.h5"), C=CS, cv="5,by=obs/nothing")
+
+
+def test_fewer_groups_than_folds_are_counted():
+    with pytest.raises(DataError, match="has 3 groups, too few for 5 folds; give fewer in cv"):
+        sm.train(pd.DataFrame({"a": X[:, 0], "user": np.arange(N) % 3, "y": TWO}), y="y", cv="5,by=user")
 
 
 def test_a_fold_without_which_a_class_is_gone_is_an_error():

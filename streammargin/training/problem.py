@@ -30,7 +30,7 @@ from streammargin.sources.groups import column_groups
 from streammargin.sources.labels import is_text
 from streammargin.training.folds import Division
 from streammargin.training.task import Task
-from streammargin.wording import short, warn
+from streammargin.wording import short, shortened, shown, warn
 from streammargin.workers import ALONE, Workers
 
 FEW = 8 << 20  # bytes
@@ -175,6 +175,7 @@ def _classes(options: Options, labels: SlicedLabels, workers: Workers) -> tuple[
     target, codes = setup.make_target(labels.source, options.positive, options.classes, workers)
     if options.classes is None and options.positive is None:
         say_if_numbers(target.classes, labels.rows, labels.source.name)
+        say_if_alike(target.classes, labels.source.name)
     labels = replace(labels, codes=codes)
     plain = not len(labels.weights) and not len(labels.epsilons)
     known = setup.survey(labels, len(target.classes), target.counts if plain else target.counts[:0])
@@ -341,6 +342,16 @@ def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
             f"{name}: its {len(classes)} classes are text, which spells {what} like amounts; for a regression use "
             "`loss=squared_error`"
         )
+        warn(text, "labels")
+
+
+def say_if_alike(classes: np.ndarray, name: str) -> None:
+    """Warn of classes whose texts differ by case or blanks alone."""
+    alike: dict[str, list[str]] = {}
+    for label in classes.tolist() if is_text(classes) else ():
+        alike.setdefault(" ".join(label.split()).casefold(), []).append(shown(label))
+    if told := [" and ".join(texts) for texts in alike.values() if len(texts) > 1]:
+        text = f"{name}: classes that differ by case or blanks alone: {shortened(told)}; spell one class in one way"
         warn(text, "labels")
 
 

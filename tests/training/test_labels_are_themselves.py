@@ -202,3 +202,12 @@ def test_a_column_of_obs_is_named():
     assert sm.train(cells, y="obs/cell_type", **SHORT).model.evaluate(cells, y="cell_type")["accuracy"] == 1.0
     with pytest.raises(sm.DataError, match="no column 'kind' for y; it has cell_type, w"):
         sm.train(cells, y="kind")
+
+
+@pytest.mark.parametrize("labels, told", [(["Yes", "no", "yes", " no"], True), (["yes", "no", "maybe", "so"], False)])
+def test_labels_that_differ_by_case_or_blanks_alone_are_named(labels, told, caplog):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    model = sm.train((X, np.array(labels * 10)), tol=0.5).model
+    assert len(model.classes_) == 4
+    assert ("differ by case or blanks alone: ' no' and 'no', 'Yes' and 'yes'; spell" in caplog.text) == told
+    assert ("case or blanks" in caplog.text) == told

@@ -82,7 +82,7 @@ def reason(problem: Problem, name: str) -> str:
         "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
         "pdprox": "this penalty needs steps on all duals at once",
-        "newton": "a finite C and few columns: second-order steps take few reads at any C",
+        "newton": f"a finite C{' and few columns' * _few_columns(problem)}: second-order steps take few reads at any C",
     }
     return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"
 

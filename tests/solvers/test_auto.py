@@ -15,7 +15,7 @@ from streammargin.losses import terms_of
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.norms import L1, Linf
-from streammargin.solvers.auto import candidates
+from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.registry import make_solver
 from streammargin.training.fitting import choose
 
@@ -233,3 +233,10 @@ def test_the_least_budget_of_all_that_are_tried_is_told():
     with pytest.raises(BudgetError) as told:
         choose(methods, lambda method: hard_problem(np.ones((40, 3))), fit)
     assert told.value.least == 42 << 20
+
+
+@pytest.mark.parametrize("features, few", [(20, True), (1 << 18, False)])
+def test_few_columns_are_a_reason_only_if_they_are_few(features, few):
+    problem = hard_problem(separable()[0])
+    asked = replace(problem, features=features, outputs=problem.outputs._replace(caps=np.ones((1, 2))))
+    assert ("few columns" in reason(asked, "newton")) == few and "second-order steps" in reason(asked, "newton")

@@ -197,6 +197,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         NAMES: _names(model.feature_names_in_),
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
+        "trained_on": (model.header.get("problem") or {}).get("names", {}).get("x"),
         HELD_OUT: _held_out(model.header),
         **top,
     }

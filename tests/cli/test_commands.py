@@ -132,6 +132,19 @@ def test_evaluate_many_classes(tmp_path, here):
     assert shown == [str(part["label"]) for part in worst]
 
 
+def test_info_names_the_matrix_of_the_training(tmp_path, capsys):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    for x in ("layers/counts", "X"):
+        with h5py.File(tmp_path / "rows.h5", "w") as file:
+            file[x], file["y"] = X, np.arange(40) % 2
+        asked = {} if x == "X" else {"x": x}
+        sm.train(str(tmp_path / "rows.h5"), tol=0.5, **asked).model.save(tmp_path / "m.npz", force=True)
+        assert main(["info", str(tmp_path / "m.npz"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["trained_on"] == asked.get("x")
+        assert main(["info", str(tmp_path / "m.npz")]) == 0
+        assert ("trained on   layers/counts\n" in capsys.readouterr().out) == (x != "X")
+
+
 def test_info_on_data_and_model(trained, here):
     data, model, *_ = trained
     found = json.loads(here("info", data, "--json").stdout)

@@ -55,6 +55,10 @@ class DataError(StreamMarginError, ValueError):
     exit_code = 65
 
 
+class MisnamedError(UsageError, DataError):
+    """A name that an option gives, of a column that the data lack."""
+
+
 class NoSuchRowsError(DataError):
     """A file that has no rows of the name that was given."""
 

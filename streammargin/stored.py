@@ -159,13 +159,14 @@ def _texts(column: Any) -> Any:
 def names_of(header: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The names of columns beside the rows: those given, or else in the header of a model.
 
-    table: of the label in a table, if the rows were one. spooled: the files whose rows the mask has chosen already.
+    table: of the label in a table, if the rows were one. given: the list of those given. spooled: the files whose rows
+    the mask has chosen already.
     """
     table = header.get("table") or {}
     own = {"tasks": "tasks"} if table and header.get("tasks") else {}  # as rows of a table are written
     label = next(iter(table.get("labels", [])), None)
     given = {name: value for name, value in given.items() if value is not None}
-    return {**header["problem"]["names"], **own, "table": label, **given}
+    return {**header["problem"]["names"], **own, "table": label, **given, "given": [*given.values()]}
 
 
 def labels_in(home: h5py.Group, table: str | None) -> str:

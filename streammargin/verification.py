@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin import calibrated, stored
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.files import check_input, reading
 from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
 from streammargin.kernels import known_kernel
@@ -160,8 +160,8 @@ class File:
         column = stored.column_named(self.home, name, self.keep, self._open)
         shapes = [(self.rows, outputs)] if outputs else [(self.rows,), (self.rows, 1)]
         if getattr(column, "shape", None) not in shapes:
-            values = f"the shape {shapes[0]}" if outputs else f"{self.rows} values"
-            raise DataError(f"{self.path}: {name} is not a dataset of {values}; {CONVERT} with `y={name}`")
+            wrong = MisnamedError if name in self.names["given"] else DataError
+            raise wrong(f"{self.path}: {name} is not a dataset of the shape {shapes[0]}; {CONVERT} with `y={name}`")
         stored.check_stored_values(column)
         self.wide = max(self.wide, 8 * max(1, outputs) * column.dtype.itemsize)
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column

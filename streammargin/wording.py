@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 LOG = logging.getLogger("streammargin")
@@ -130,6 +131,18 @@ def short(name: object) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The known name that is most like another one, in any case of letters; "" if none is as much `alike`, 0 to 1."""
+    found = {one.lower(): one for one in known}
+    return next((found[low] for low in difflib.get_close_matches(name.lower(), found, 1, alike)), "")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The question whether the nearest known name was meant, in front of the list of all; "" if none is like it."""
+    near = nearest(name, known)
+    return f"did you mean {short(near)}? " if near else ""
 
 
 class _Told(str):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import importlib
 import inspect
 import numbers
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 from streammargin.errors import UsageError
 from streammargin.kinds import InputName, Kind, Name, NumberOrColumn, YesNo
 from streammargin.packages import loaded, points_of
-from streammargin.wording import shown
+from streammargin.wording import nearest, shown
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Thing")
@@ -204,8 +203,7 @@ class Family(Generic[S]):
             return known
         words = [*self.words, *self.words_of_packages()]
         low = name.lower()
-        near = [word for known in (words, self.others) for word in difflib.get_close_matches(low, known, 1)]
-        alike = low if low in self.others else next(iter(near), "")
+        alike = low if low in self.others else nearest(low, words) or nearest(low, self.others)
         head, comma, fields = name.partition(",")
         alike = f"{head}:{fields}" if comma and head in words else alike
         meant = f"did you mean `{self.option}={self.others.get(alike, alike)}`? " if alike else ""

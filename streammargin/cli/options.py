@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import itertools
 import re
@@ -15,7 +14,7 @@ from streammargin.kinds import Name, read_number
 from streammargin.options.others import NO_FOLDS, instead
 from streammargin.options.table import Line, Where, options_for
 from streammargin.sizes import parse_size
-from streammargin.wording import in_shell
+from streammargin.wording import in_shell, meant, nearest, shown
 
 T = TypeVar("T")
 GIVEN = "given twice or not"  # the options so far, among what argparse has read
@@ -82,6 +81,9 @@ class Parser(argparse.ArgumentParser):
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is not a value")
+        first = next(iter(args or []), "-")
+        if not first.startswith("-") and first not in (verbs := self.verbs):
+            self.error(f"there is no VERB {shown(first)}; {meant(first, verbs)}known: {', '.join(verbs)}")
         parsed, unknown = self.parse_known_args(args, namespace)
         parsed.__dict__.pop(GIVEN, None)
         if unknown:
@@ -97,7 +99,7 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Exit because of unknown arguments, with the option that may have been meant."""
         known = list(self._option_string_actions)
-        meant = []
+        near = []
         for argument in unknown:
             option = argument.partition("=")[0]
             better = instead(option) if option.startswith("-") and option not in known else None
@@ -106,8 +108,8 @@ class Parser(argparse.ArgumentParser):
             alike = [name for name in known if name.lower() == option.lower()]
             alike += [name for name in known if len(name) > 3 and (option.startswith(name) or name.startswith(option))]
             if option.startswith("-"):
-                meant += alike[:1] or difflib.get_close_matches(option, known, 1, 0.75)
-        hint = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else ""
+                near.append(next(iter(alike), "") or nearest(option, known, 0.75))
+        hint = f"; did you mean {' or '.join(dict.fromkeys(filter(None, near)))}?" if any(near) else ""
         if unknown[0].isdigit():
             hint = in_shell(NO_FOLDS)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")

@@ -85,7 +85,7 @@ def column_of(
     except DataError as error:
         option = "cv=K,by=" if "`cv`" in noun else "tasks="
         told = error.raw.replace("labels", noun.split()[0]).replace("`y=", f"`{option}")
-        raise DataError(told) from error
+        raise type(error)(told) from error
     if len(outputs) > 1:
         raise DataError(f"{source.name}: {given} has several columns, and {noun} are one column; name one of them")
     return column

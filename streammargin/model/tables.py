@@ -34,7 +34,7 @@ from streammargin.tables.matrices.base import MEMORY, How, beside, tasks_in_memo
 from streammargin.tables.matrices.open import fingerprint, open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import USUAL, Room
-from streammargin.tables.table import NamesBeside, apart, matched
+from streammargin.tables.table import NamesBeside, apart, check_named, matched, places_of
 from streammargin.tables.tally import coded
 from streammargin.wording import short
 
@@ -84,6 +84,10 @@ def _of_table(
     reader = open_table(data, Expected(label, own is not None, schema.known), room=room)
     outside = y if lie_outside(y, reader.columns) else None
     labels = () if y is None or outside is not None else tuple(map(str, apart(y, reader)))
+    known = set(schema.values)  # a lack of these is said below
+    labels = labels if wanted.y is None or known & set(labels) else places_of(reader, labels)
+    for option, names in (("id", wanted.id), ("tasks", [wanted.tasks])):
+        check_named(reader, (name for name in names if name not in known), option)
     schema = matched(reader, schema, labels, wanted.id, tasks or "", missing)
     from streammargin.tables.apply import rows_of
 

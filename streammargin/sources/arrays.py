@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.labels import output_names
 from streammargin.sources.names import frame_names, listed
-from streammargin.wording import one_line, shown, warn
+from streammargin.wording import meant, one_line, shown, warn
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
@@ -128,7 +128,8 @@ def of_obs(data: Any, name: Any, option: str) -> Any:
         return name
     column = name.removeprefix("obs/")
     if column not in data.obs:
-        raise DataError(f"obs of the AnnData object has no column {column!r} for `{option}`; it has {listed(data.obs)}")
+        has = f"{meant(column, data.obs)}it has {listed(data.obs)}"
+        raise MisnamedError(f"obs of the AnnData object has no column {column!r} for `{option}`; {has}")
     return data.obs[column]
 
 

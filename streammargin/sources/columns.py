@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.batch import Batch, Ordered, sorted_rows
 from streammargin.sources.checks import check_block
 from streammargin.sources.names import ALL, Columns, as_names, check_same, chosen, equal, listed
 from streammargin.sources.views import Changed, Pieced
-from streammargin.wording import short
+from streammargin.wording import meant, short
 
 IN_ORDER = 1 << 16  # bytes of indices, and a quarter of those of dense rows, that are put in order at a time
 NOWHERE = 2**32 - 1  # the place of a column that is left out
@@ -80,7 +80,9 @@ def _chosen(found: Sequence[Source] | Sequence[Ordered], columns: Sequence[str])
             raise UsageError(f"{rows.name} has no column names, and `columns` chooses by name; leave it out")
         order, _ = by_name(known, names, rows.name, "`columns`")
         if (order < 0).any():
-            raise UsageError(f"{rows.name} has no column {listed(known[order < 0])} for `columns`; correct the name")
+            lacking = known[order < 0]
+            hint = meant(lacking[0], names) or "correct the name"
+            raise MisnamedError(f"{rows.name} has no column {listed(lacking)} for `columns`; {hint.strip()}")
     return known
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import MisnamedError
 from streammargin.sources.arrays import as_array
 from streammargin.sources.labels import LabelColumn, lie_inside
 from streammargin.sources.names import all_of
 from streammargin.tables.formats import FORMATS, format_of, is_table
 from streammargin.tables.open import open_table
-from streammargin.wording import note, short
+from streammargin.wording import meant, note, short
 
 
 def lie_outside(given: object, columns: Collection[str]) -> bool:
@@ -60,7 +60,8 @@ class TableColumn:
         self.name, self.files = f"{path}: {column}", [path]
         self._column, self._reader, self._noun = column, open_table(path), noun.removesuffix("s")
         if column not in self._reader.columns:
-            raise DataError(f"{path} has no column {short(column)} of {noun}; it has {all_of(self._reader.columns)}")
+            has = f"{meant(column, self._reader.columns)}it has {all_of(self._reader.columns)}"
+            raise MisnamedError(f"{path} has no column {short(column)} of {noun}; {has}")
         count = self._reader.count
         self.length: int = sum(batch.num_rows for batch in self._batches()) if count is None else count
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.sources.names import all_of, listed
 from streammargin.sources.schema import Schema
 from streammargin.tables.asked import ERROR, ZERO, Asked
 from streammargin.tables.header import LABEL_NAMES, is_unnamed, may_be_index, position, say_doubts, without_index
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
-from streammargin.wording import counted, note, one_line, short, warn
+from streammargin.wording import counted, meant, note, one_line, short, warn
 
 
 class NamesBeside(NamedTuple):
@@ -89,14 +89,11 @@ def with_roles(
     asked = replace(asked, columns=chosen, drop=drop, categorical=categorical)
     texts = [name for name, _ in asked.text]
     labels = _labels(reader, asked, unlabelled) if labelled else ()
-    beside, there = {*labels, *filter(None, [weight, tasks])}, set(reader.columns)
+    beside = {*labels, *filter(None, [weight, tasks])}
     for option, names in (("columns", chosen), ("drop", drop), ("categorical", categorical), ("text", texts)):
-        lacking = [name for name in names if name not in there]
-        if lacking:
-            raise _lacks(reader, lacking[0], option)
+        check_named(reader, names, option)
     for option, name in (("sample_weight", weight), (naming_tasks, tasks)):
-        if name is not None and name not in there:
-            raise _lacks(reader, name, option)
+        check_named(reader, [name], option)
         if name in labels:
             raise UsageError(f"{reader.name}: {short(str(name))} is the label; name another column with `{option}`")
     left_out = beside.union(drop)
@@ -151,12 +148,18 @@ def _places(reader: Reader) -> dict[str, list[str]]:
     return found
 
 
-def _lacks(reader: Reader, name: str, option: str) -> UsageError:
+def check_named(reader: Reader, names: Iterable[str | None], option: str) -> None:
+    """Raise MisnamedError for the first of these names of columns, but for None, that the table lacks."""
+    there = set(reader.columns)
+    name = next((name for name in names if name is not None and name not in there), None)
+    if name is None:
+        return
     count = len(reader.columns)
     has = (
         all_of(reader.columns) if reader.named else f"{count} columns without names, which are called 0 to {count - 1}"
     )
-    return UsageError(f"{reader.name} has no column {short(name)} for `{option}`; it has {has}")
+    asked = f"{reader.name} has no column {short(name)} for `{option}`"
+    raise MisnamedError(f"{asked}; {meant(name, reader.columns)}it has {has}")
 
 
 def _say_roles(reader: Reader, asked: Asked, labels: tuple[str, ...], values: tuple[str, ...], labelled: bool) -> None:
@@ -211,8 +214,8 @@ def places_of(reader: Reader, labels: tuple[str | int, ...]) -> tuple[str, ...]:
 
     def found(label: str | int) -> str:
         place = None if label in there else position(label, len(reader.columns))
-        if label not in there and place is None:
-            raise _lacks(reader, str(label), "y")
+        if place is None:
+            check_named(reader, [str(label)], "y")
         return str(label) if place is None else reader.columns[place]
 
     return tuple(map(found, labels))

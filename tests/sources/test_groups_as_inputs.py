@@ -83,7 +83,7 @@ def test_one_that_is_missing_is_named_and_nothing_is_written(word, folder, here)
 
 def test_a_dataset_that_is_missing_is_told_in_the_words_that_name_one(folder, here):
     done = here("train", "a.h5", "--penalty", "group:kinds", "-o", "m.npz")
-    assert done.returncode == 65 and "a.h5 has no groups of columns under the name kinds; it has X, g, y" in done.stderr
+    assert done.returncode == 2 and "a.h5 has no groups of columns under the name kinds; it has X, g, y" in done.stderr
     assert "--penalty group:NAME or --penalty group:FILE:NAME" in done.stderr
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, StreamMarginError
+from streammargin.errors import DataError, MisnamedError, StreamMarginError
 from streammargin.files import check_input, short_reason
 from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.heap import Heap
@@ -26,6 +26,7 @@ from streammargin.sources.labels import as_values, is_text, mended, output_names
 from streammargin.sources.names import as_names
 from streammargin.sources.npy import NpyArray
 from streammargin.stored import equal
+from streammargin.wording import meant
 
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 _PIECE = 1 << 16
@@ -334,8 +335,8 @@ def _within(home: Any, name: str, path: str, wide: bool, files: Sequence[str] = 
     return None
 
 
-def _choice(home: h5py.Group, noun: str, path: str) -> str:
-    """The names in a file, and those that could be such a column, for messages."""
+def _choice(home: h5py.Group, noun: str, path: str, asked: str) -> str:
+    """The names in a file, those that could be such a column, and the one like that asked for, for messages."""
     with decoding(path):
         labels = LABELS[1] if noun == WEIGHTS[0] else None  # `y` is not a candidate for weights
         names = [name for name in home if name != labels and _is_column(home, name, path)]
@@ -346,7 +347,7 @@ def _choice(home: h5py.Group, noun: str, path: str) -> str:
     more = ", ..." if len(names) > MOST else ""
     old = f"; {OBS} is a table in one dataset; {AGAIN}" if isinstance(obs, h5py.Dataset) else ""
     could = f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else ""
-    return f"it has {children(home)}{could}{old}"
+    return f"{meant(asked, names)}it has {children(home)}{could}{old}"
 
 
 def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
@@ -384,15 +385,15 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
         try:
             column = _within(other, inner, file_name, wide, [file_name]) if inner else None
             if column is None:
-                raise DataError(
-                    f"{file_name} has no dataset {inner}; {_choice(other, noun, file_name)}; name one as FILE:NAME"
-                )
+                choice = _choice(other, noun, file_name, inner)
+                raise MisnamedError(f"{file_name} has no dataset {inner}; {choice}; name one as FILE:NAME")
             return column, other
         except BaseException:
             other.close()
             raise
-    raise DataError(
-        f"{path} has no {noun} under the name {name}; {_choice(home, noun, path)}; "
+    usual = name == LABELS[1]  # if no name is given
+    raise (DataError if usual else MisnamedError)(
+        f"{path} has no {noun} under the name {name}; {_choice(home, noun, path, '' if usual else name)}; "
         f"name one with `{option}={word}NAME` or `{option}={word}FILE:NAME`"
     )
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, MisnamedError
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.labels import as_values, lie_inside
@@ -25,6 +25,7 @@ from streammargin.sources.npy import read_header
 from streammargin.tables.file_format import NPY, NPZ, TENSORS, FileFormat
 from streammargin.tables.matrices.base import How, Inside, Take, beside, nowhere
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
+from streammargin.wording import meant
 
 PIECE = 4 << 20  # bytes of rows at a time
 MEMBERS = ("data", "indices", "indptr", "shape", "format")  # of save_npz
@@ -134,7 +135,8 @@ class Archive:
             part, name = what[0], given or what[1]
             if name not in self.arrays:
                 if lie_inside(given):
-                    raise DataError(f"{self.path} has no array {given} of {part}; it has {listed(self.arrays)}")
+                    has = f"{meant(name, self.arrays)}it has {listed(self.arrays)}"
+                    raise MisnamedError(f"{self.path} has no array {given} of {part}; {has}")
                 return None
             column = self[name]
             if column.shape[:1] != rows.shape[:1] or len(column.shape) > (2 if part == "labels" else 1):

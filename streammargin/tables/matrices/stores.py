@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.errors import DataError, MisnamedError, StreamMarginError, UsageError
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.kinds import is_zarr
@@ -24,6 +24,7 @@ from streammargin.sources.names import listed
 from streammargin.tables.file_format import ZARR, FileFormat
 from streammargin.tables.matrices.base import How, Take, beside
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
+from streammargin.wording import meant
 
 PIECE = 4 << 20  # bytes that are read at a time, or a chunk
 LONGEST = 1 << 28  # entries of a column of labels or names
@@ -164,8 +165,9 @@ class Store:
         """(values, which are missing) of a column beside the rows, or of obs. DataError if there is no such one."""
         node = next((one for one in map(self.found, (name, f"obs/{name}")) if one is not None), None)
         if node is None:
-            has = f"it has {listed(self._columns())}; name one of these" if self._columns() else "it has none"
-            raise DataError(f"{self.path} has no column {name} of {noun}; {has}")
+            there = self._columns()
+            has = f"{meant(name, there)}it has {listed(there)}; name one of these" if there else "it has none"
+            raise MisnamedError(f"{self.path} has no column {name} of {noun}; {has}")
         values, missing = self.column(node, name)
         if values.shape[:1] != (rows,) or (values.ndim > 1 and noun == MASK[0]):
             raise DataError(f"{self.path}: {name} has the shape {values.shape}, and there are {rows} rows; they must "

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.arrow import pa, pc
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.files import no_file, temporary_folder
 from streammargin.matching import unpointed
 from streammargin.sources.kinds import first_bytes, kind_of
@@ -25,7 +25,7 @@ from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Reader, Room
-from streammargin.wording import note, one_line, short, shown, warn
+from streammargin.wording import meant, note, one_line, short, shown, warn
 
 EACH = 120  # bytes of a name in memory, beside its text
 UNKNOWN = -1
@@ -225,7 +225,11 @@ class Entries:
         asked = [*(columns or ()), *([y] if self.wanted and y is not None else [])]
         lacking = [str(name) for name in asked if name not in reader.columns]
         if lacking:
-            raise DataError(f"{reader.name} has no column {short(lacking[0])}; it has {listed(reader.columns)}")
+            told = f"{reader.name} has no column {short(lacking[0])}; "
+            has = f"it has {listed(reader.columns)}"
+            if lacking[0] in self.like:
+                raise DataError(told + has)
+            raise MisnamedError(told + meant(lacking[0], reader.columns) + has)
         usual = [name for name in reader.columns if not may_be_index(name)]
         usual = usual if len(usual) >= number else reader.columns
         places = list(columns or usual[:2])

@@ -101,7 +101,12 @@ def test_labels_that_cannot_be_had(tmp_path):
     (tmp_path / "text.txt").write_text("1\n2\n")
     here = str(tmp_path)
     for name, error, match in (
-        ("Y", sm.DataError, r"d\.h5 has no labels under the name Y; did you mean y\? it has X, .*y=.NAME. or y=.FILE:NAME."),
+        (
+            "Y",
+            sm.DataError,
+            r"d\.h5 has no labels under the name Y; did you mean y\? it has X, "
+            r".*y=.NAME. or y=.FILE:NAME.",
+        ),
         ("cube", sm.DataError, r"d\.h5: cube has the shape \(10, 2, 2\); store it as one column"),
         ("none", sm.DataError, r"d\.h5: none has the shape \(10, 0\)"),
         ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),

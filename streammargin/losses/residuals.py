@@ -3,6 +3,7 @@
 phi is the conjugate of under alpha + g alpha^2 / 2 for alpha >= 0, over |alpha| + g alpha^2 / 2 below, on [low, high].
 
 - Half the squared error is (-inf, inf, 0, 0, 1). The absolute error is (-1, 1, 0, 0, 0).
+- Huber's loss is (-delta, delta, 0, 0, 1) (Huber 1964).
 - The error beyond epsilon is (-1, 1, epsilon, epsilon, 0) (Vapnik 1995).
 - The quantile tau is (tau - 1, tau, 0, 0, 0) (Koenker and Bassett 1978).
 
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.kinds import Number, NumberOrColumn
-from streammargin.losses.base import NOT_NEGATIVE, Largest, Loss
+from streammargin.losses.base import NOT_NEGATIVE, POSITIVE, Largest, Loss
 from streammargin.losses.choices import where, within
 from streammargin.words import entry
 
@@ -137,6 +138,18 @@ class EpsilonInsensitive(Largest):
         return ResidualTerms(-1.0, 1.0, self.epsilon, self.epsilon, 0.0)
 
 
+class Huber(Largest):
+    """u^2 / 2 for |u| <= delta, delta (|u| - delta/2) beyond, u = x.w - y: like the mean, but far numbers count less.
+
+    Source: Huber 1964.
+    """
+
+    delta: float = entry(1.0, POSITIVE, "the error from which on it is linear, in units of y")
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(-self.delta, self.delta, 0.0, 0.0, 1.0)
+
+
 class Quantile(Largest):
     """quantile (y - x.w) if the number is larger, (1 - quantile) (x.w - y) else (Koenker and Bassett 1978)."""
 
@@ -171,4 +184,4 @@ class Interpolate(Loss):
         return ResidualTerms(-1.0, 1.0, epsilon, epsilon, 0.0)
 
 
-LOSSES = (SquaredError, AbsoluteError, EpsilonInsensitive, Quantile, Interpolate)
+LOSSES = (SquaredError, AbsoluteError, EpsilonInsensitive, Huber, Quantile, Interpolate)

@@ -91,10 +91,11 @@ def reading(path: str, fault: str, hint: str) -> Iterator[None]:
     """Turn any exception on the content of the file at `path` into a DataError: libraries raise many kinds."""
     try:
         yield
-    except StreamMarginError:
+    except (StreamMarginError, MemoryError):
         raise
     except Exception as error:
-        raise DataError(f"{path} {fault} ({short_reason(error)}); {hint}") from error
+        why = (short_reason(error).splitlines() or [""])[0][:120] or type(error).__name__
+        raise DataError(f"{path} {fault} ({why}); {hint}") from error
 
 
 def declared(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:

@@ -246,3 +246,11 @@ def test_a_hidden_name_that_is_not_ours_is_let_be(ending, tmp_path):
     with files.replacing(str(tmp_path / "out")) as name:
         write_text(name)
     assert other.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "error, raised", [(MemoryError, MemoryError), (OutputError, OutputError), (KeyError, sm.DataError)]
+)
+def test_memory_that_runs_out_is_no_damage(error, raised):
+    with pytest.raises(raised), files.reading("a.npz", "is damaged", "write it again"):
+        raise error("no")

@@ -5,7 +5,7 @@ They are read by zarr-python, the extra `zarr`.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import math
 import os
 import re
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, MisnamedError, StreamMarginError, UsageError
+from streammargin.errors import DataError, MisnamedError, UsageError
+from streammargin.files import reading
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.kinds import is_zarr
@@ -29,18 +30,8 @@ from streammargin.wording import meant
 PIECE = 4 << 20  # bytes that are read at a time, or a chunk
 LONGEST = 1 << 28  # entries of a column of labels or names
 NEEDED = "rows of zarr are read by zarr-python; install it: pip install 'streammargin[zarr]'"
-
-
-@contextlib.contextmanager
-def damage(path: str) -> Iterator[None]:
-    """Errors of zarr as a DataError that names the store: a damaged one makes it raise anything."""
-    try:
-        yield
-    except (StreamMarginError, MemoryError, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        why = (str(error).splitlines() or [""])[0][:120] or type(error).__name__
-        raise DataError(f"{path} is damaged, or no store of rows ({why}); write it again") from error
+# zarr raises anything
+damage = functools.partial(reading, fault="is damaged, or no store of rows", hint="write it again")
 
 
 def read(path: str, how: How) -> Ordered:

@@ -16,8 +16,8 @@ import numpy as np
 
 from streammargin.cli.options import add_scoring, argument, name, to_score
 from streammargin.cli.remarks import Remarks, say
-from streammargin.errors import DataError, ReadWriteError, StreamMarginError, UsageError
-from streammargin.files import check_apart, check_output, replacing, short_reason
+from streammargin.errors import DataError, ReadWriteError, UsageError
+from streammargin.files import check_apart, check_output, replacing, short_reason, writes
 from streammargin.kinds import ALL, ColumnName, ColumnNames, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
@@ -238,25 +238,20 @@ def write_hdf5(path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fie
     tail = wanted.tail
     text = np.dtype(wanted.dtype).kind in "UO"
     grows: dict[str, Any] = {} if rows is not None else {"maxshape": (None, *tail), "chunks": (1 << 14, *tail)}
-    try:
-        with writable(path) as (file, disk):
-            if len(wanted.classes):
-                texts = wanted.classes.dtype.kind in "UO"
-                file["outputs" if wanted.several else "classes"] = (
-                    wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
-                )
-            dtype = h5py.string_dtype() if text else wanted.dtype
-            dataset = file.create_dataset(wanted.name, (rows or 0, *tail), dtype=dtype, **grows)
-            for start, values, _ in blocks:
-                if rows is None:
-                    dataset.resize(start + len(values), axis=0)
-                part = values[:, 0] if not tail else values
-                dataset[start : start + len(values)] = part.astype(object) if text else part
-                disk.check()
-    except (OSError, RuntimeError) as error:
-        if isinstance(error, StreamMarginError):  # of the rows
-            raise
-        raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
+    with writes(path, (OSError, RuntimeError)), writable(path) as (file, disk):
+        if len(wanted.classes):
+            texts = wanted.classes.dtype.kind in "UO"
+            file["outputs" if wanted.several else "classes"] = (
+                wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
+            )
+        dtype = h5py.string_dtype() if text else wanted.dtype
+        dataset = file.create_dataset(wanted.name, (rows or 0, *tail), dtype=dtype, **grows)
+        for start, values, _ in blocks:
+            if rows is None:
+                dataset.resize(start + len(values), axis=0)
+            part = values[:, 0] if not tail else values
+            dataset[start : start + len(values)] = part.astype(object) if text else part
+            disk.check()
 
 
 def write_parquet(id: Sequence[str], path: str, blocks: Iterator[Lines], rows: int | None, wanted: Fields) -> None:
@@ -305,38 +300,33 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: in
     shutil.copyfile(data, path)
     text = (classes if likely else np.empty(0, wanted.dtype)).dtype.kind in "UO"
     parts = []
-    try:
-        with writable(path, "r+") as (file, disk):
-            obs = file["obs"]
+    with writes(path, (OSError, RuntimeError)), writable(path, "r+") as (file, disk):
+        obs = file["obs"]
+        if likely:
+            table = _within(file, "obsm").create_dataset(probable, (rows or 0, len(classes)), "f8")
+            told = classes.astype(h5py.string_dtype()) if text else classes
+            columns = _within(file, "uns").create_dataset(names, data=told)
+            table.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+            kind = "string-array" if text else "array"
+            columns.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+        for start, values, _ in blocks:
             if likely:
-                table = _within(file, "obsm").create_dataset(probable, (rows or 0, len(classes)), "f8")
-                told = classes.astype(h5py.string_dtype()) if text else classes
-                columns = _within(file, "uns").create_dataset(names, data=told)
-                table.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-                kind = "string-array" if text else "array"
-                columns.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
-            for start, values, _ in blocks:
-                if likely:
-                    table[start : start + len(values)] = values[:, 1:]
-                    disk.check()
-                parts.append(classes[values[:, 0].astype(np.intp)] if likely else values[:, 0])
-            found = np.concatenate(parts)
-            if text:
-                categories, codes = np.unique(found, return_inverse=True)
-                column = obs.create_group(name)
-                column.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
-                column["codes"] = codes.astype(np.min_scalar_type(-len(categories)))
-                column["categories"] = categories.astype(h5py.string_dtype())
-                arrays = {"array": column["codes"], "string-array": column["categories"]}
-            else:
-                arrays = {"array": obs.create_dataset(name, data=found)}
-            for kind, node in arrays.items():
-                node.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
-            obs.attrs["column-order"] = np.array([*order, name], h5py.string_dtype())
-    except (OSError, RuntimeError) as error:
-        if isinstance(error, StreamMarginError):  # of the rows
-            raise
-        raise ReadWriteError(f"cannot write the output ({short_reason(error)}); free some space") from error
+                table[start : start + len(values)] = values[:, 1:]
+                disk.check()
+            parts.append(classes[values[:, 0].astype(np.intp)] if likely else values[:, 0])
+        found = np.concatenate(parts)
+        if text:
+            categories, codes = np.unique(found, return_inverse=True)
+            column = obs.create_group(name)
+            column.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
+            column["codes"] = codes.astype(np.min_scalar_type(-len(categories)))
+            column["categories"] = categories.astype(h5py.string_dtype())
+            arrays = {"array": column["codes"], "string-array": column["categories"]}
+        else:
+            arrays = {"array": obs.create_dataset(name, data=found)}
+        for kind, node in arrays.items():
+            node.attrs.update({"encoding-type": kind, "encoding-version": "0.2.0"})
+        obs.attrs["column-order"] = np.array([*order, name], h5py.string_dtype())
 
 
 def _within(file: Any, group: str) -> Any:

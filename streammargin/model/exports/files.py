@@ -1,12 +1,13 @@
-"""Write a linear model for another program: as JSON, as the text of LIBLINEAR, as ONNX, or as a table of weights."""
+"""Write a linear model for another program: as JSON, text of LIBLINEAR, ONNX, a CellTypist model, or a table."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from streammargin.files import replacing, short_reason
 from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.calibration import COUNTS, SCALE
-from streammargin.model.exports.celltypist import celltypist_bytes
 from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.model.linear import LinearModel
 from streammargin.model.scoring import Scorer
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Column, Schema
+from streammargin.transforms.clipped import Clipped
 from streammargin.wording import one_line, shown
 
 ROWS = 1 << 14  # of the table that are in memory at once
@@ -308,6 +309,47 @@ def _inputs(parts: LinearParts) -> list[tuple[str, Any]]:
         kind = FloatTensorType if column.kind == NUMBER else Int64TensorType if column.numeric else StringTensorType
         found.append((column.name, kind([None, 1])))
     return found
+
+
+STEPS = "total:10000,log1p"
+MOST = 10.0  # CellTypist cuts scaled values there, but not at -10
+
+
+def celltypist_bytes(model: Model) -> bytes:
+    """A pickle of a classifier and a scaler of scikit-learn, as CellTypist's own loader reads it.
+
+    Labels and scores are those of the model; CellTypist makes a probability of each score by itself. UsageError without
+    scikit-learn, for other steps than CellTypist expects of cells, and without names.
+    """
+    parts = taken(model, "CellTypist's", maps=False, steps=True)
+    links = [] if parts.steps is None else [cast(Any, link.step) for link in parts.steps.links]
+    means, factors = np.zeros(parts.features), np.ones(parts.features)
+    if parts.steps is not None and isinstance(links[-1], Clipped) and links[-1].most == MOST:
+        means, factors = (parts.steps.links[-1].learned[name] for name in Clipped.learns)
+        links = links[:-1] if np.max(means * factors) <= MOST else []
+    if [link.name for link in links] != ["total", "log1p"] or links[0].sum != 10_000.0:
+        raise UsageError(
+            f"CellTypist takes cells with the steps {STEPS}, and cuts scaled values at 10, but not at -10; "
+            f"train with `transform={STEPS}`, and `scale=std:clip=10`, `scale=std` or none"
+        )
+    if parts.numeric or parts.outputs is not None or parts.names is None:
+        raise UsageError("CellTypist needs one label a cell, and names of genes; train on a file that has them")
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import StandardScaler
+    except ImportError as error:
+        raise UsageError(
+            f"CellTypist's models need scikit-learn: pip install 'streammargin[sklearn]' ({error})"
+        ) from None
+    made, scaler = LogisticRegression(C=parts.C), StandardScaler()
+    made.coef_, made.intercept_, made.classes_ = parts.coef, parts.intercept, np.asarray(parts.classes).astype(str)
+    made.features, made.n_features_in_ = np.asarray(parts.names, object), parts.features
+    with np.errstate(divide="ignore"):  # a gene that is 0 in all cells has the factor 0
+        scaler.mean_, scaler.scale_, scaler.var_ = means, 1.0 / factors, factors**-2.0
+    scaler.n_features_in_ = parts.features
+    told = {"date": "", "details": "streammargin", "url": "", "source": "", "version": "",
+            "number_celltypes": len(made.classes_)}  # fmt: skip
+    return pickle.dumps({"Model": made, "Scaler_": scaler, "description": told})
 
 
 MADE: dict[str, Callable[[Model], str | bytes]] = {

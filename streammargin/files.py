@@ -197,6 +197,15 @@ def _identity(file: str | int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def status_of(path: str) -> list[int]:
+    """Device, inode, size, and times in nanoseconds of the last write and the last change; empty without a file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return []
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
 def twice_read(paths: Sequence[str]) -> tuple[str, str] | None:
     """The first two of these paths that are the same file; None if there are none."""
     seen: dict[object, str] = {}

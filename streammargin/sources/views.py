@@ -6,12 +6,12 @@ The stored data are never rewritten.
 from __future__ import annotations
 
 import math
-import os
 from typing import Any, cast
 
 import numpy as np
 
 from streammargin.errors import DataError, OtherRowsError
+from streammargin.files import status_of
 from streammargin.maps.base import TILE
 from streammargin.maps.fitted import Fitted
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, nbytes, values_of
@@ -273,7 +273,7 @@ class WatchedSource(View):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.files_then: list[list[int] | None] = [_status(path) for path in source.files()]
+        self.files_then = [status_of(path) for path in source.files()]
         self._before: tuple[np.ndarray, ...] | None = None  # ends, sums and seen of another process
         self._set(np.array([0, self.rows], np.int64))
 
@@ -361,11 +361,3 @@ class WatchedSource(View):
         now = np.add.reduceat(self.sums, np.searchsorted(self.ends, ends[:-1]))
         for piece in np.flatnonzero(seen & (now != sums)).tolist():
             raise self._altered(*ends[piece : piece + 2].tolist())
-
-
-def _status(path: str) -> list[int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -19,6 +19,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError, NoSuchRowsError, StreamMarginError
+from streammargin.files import status_of
 from streammargin.packages import register_filters
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.arrays import (
@@ -67,7 +68,7 @@ class HDF5Source(Source):
         self._named: dict[tuple[str, tuple[str, str]], StoredColumn] = {}
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # the file of the rows, and that of a mask
-        self._seen: dict[str, tuple[int, ...] | None] = {}
+        self._seen: dict[str, list[int]] = {}
         self._wanted: np.ndarray | None = None  # (rows,) bool: the rows that need a label; None: all
 
     def masked(self, mask: str) -> Source:
@@ -194,14 +195,14 @@ class HDF5Source(Source):
 
     def remember(self, opens: Callable[..., Source]) -> None:
         """Remember the files' status, for `check_unchanged`, and the function that opens them, for other processes."""
-        self._seen, self._opens = {path: _status(path) for path in self.files()}, opens
+        self._seen, self._opens = {path: status_of(path) for path in self.files()}, opens
 
     def __reduce__(self) -> Any:
         return _again, (self._opens, (self.path, self.x, self._y, self._weight), self._seen, self._wanted)
 
     def check_unchanged(self) -> None:
         for path, before in self._seen.items():
-            if _status(path) != before:
+            if status_of(path)[:4] != before[:4]:  # a link to it may be made
                 raise _changed(path)
 
     def fingerprint(self) -> str:
@@ -221,14 +222,14 @@ class HDF5Source(Source):
 
 
 def _again(
-    opens: Callable[..., Any], given: tuple[Any, ...], seen: dict[str, tuple[int, ...] | None],
+    opens: Callable[..., Any], given: tuple[Any, ...], seen: dict[str, list[int]],
     wanted: np.ndarray | None,
 ) -> Source:  # fmt: skip
     """The same source in another process, of another machine too. DataError if its files are other ones now."""
     source: HDF5Source = opens(*given)
     source._wanted = wanted
     for path, before in seen.items():
-        if (_status(path) or ())[:2] != (before or ())[:2]:  # device and inode may have other numbers there
+        if status_of(path)[2:4] != before[2:4]:  # device and inode may have other numbers there
             source.close()
             raise _changed(path)
     return source
@@ -241,15 +242,6 @@ def _changed(path: str) -> DataError:
 def _is_name(given: Any) -> bool:
     """Whether a column is in a file, under a given or the default name."""
     return given is None or isinstance(given, str)
-
-
-def _status(path: str) -> tuple[int, ...] | None:
-    """Size, time, device and inode of a file; None if it does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 def _add_file(digest: Any, path: str) -> None:

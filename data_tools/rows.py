@@ -11,9 +11,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError, UsageError
 from streammargin.matching import Matcher
+from streammargin.reading.plan import column_names
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.arrays import stored_as
 from streammargin.sources.base import Source
@@ -48,8 +48,8 @@ def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterato
 
     memory: bytes for the rows being read plus `held`; None for a few batches, or the need of the file's largest chunk.
     """
-    from streammargin.driver.plan import least_budget
-    from streammargin.driver.prefetch import read_blocks
+    from streammargin.reading.plan import least_budget
+    from streammargin.reading.prefetch import read_blocks
 
     memory = held + max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from streammargin.cli.options import add_lines, named
 from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, table_of
-from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
+from streammargin.reading.plan import least_budget
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.hdf5.write import writing

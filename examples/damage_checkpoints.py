@@ -24,8 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.driver.checkpoint import SLOTS
-from streammargin.driver.slots import read_slot
+from streammargin.driver.save.checkpoint import SLOTS
+from streammargin.driver.save.slots import read_slot
 
 ROWS, COLUMNS = 20_000, 60  # several blocks of 1 MiB
 WAYS = [

@@ -41,8 +41,8 @@ from streammargin.compiled.inventory import kernels
 from streammargin.compiled.jit import CompiledKernel
 from streammargin.compiled.samples import samples
 from streammargin.compiled.shipped import name_of, place
-from streammargin.driver import plan
 from streammargin.losses import LOSSES, is_numeric
+from streammargin.reading import plan
 from streammargin.solvers import registry
 from streammargin.solvers.auto import candidates
 
@@ -154,7 +154,7 @@ def used_elsewhere() -> set[str]:
     package = Path(sm.__file__).parent
     named = re.compile(r"from streammargin\.compiled(?:\.(\w+))? import (.*)")
     found: set[str] = set()
-    for folder in ("driver", "sources", "tables", "points", "model", "training"):
+    for folder in ("reading", "driver", "sources", "tables", "points", "model", "training"):
         for path in (package / folder).rglob("*.py"):
             for module, names in named.findall(path.read_text()):
                 found |= {module} if module else {name.split()[0] for name in names.split(", ")}

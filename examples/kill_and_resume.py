@@ -30,9 +30,9 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.__main__ import main
-from streammargin.driver import checkpoint
-from streammargin.driver.checkpoint import SLOTS
-from streammargin.driver.slots import PART, read_plain, write_slot
+from streammargin.driver.save import checkpoint
+from streammargin.driver.save.checkpoint import SLOTS
+from streammargin.driver.save.slots import PART, read_plain, write_slot
 from streammargin.solvers.base import KERNELS, MATRICES
 from streammargin.solvers.newton import sampled
 from streammargin.solvers.registry import make_solver, names

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from streammargin.driver.events import History, Listener
-from streammargin.driver.holders import Elsewhere
+from streammargin.driver.loop.holders import Elsewhere
+from streammargin.driver.status.events import History, Listener
 from streammargin.errors import UsageError
 from streammargin.kernels import Kernel
 from streammargin.losses import Loss

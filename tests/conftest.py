@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from streammargin.cli.main import main
 from streammargin.compiled import jit
-from streammargin.driver import plan
+from streammargin.reading import plan
 
 HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
 
@@ -49,7 +49,7 @@ QUICK = [  # of the folder of tests: the files that `-m quick` takes, but for th
     "data_tools/test_convert.py", "data_tools/test_csv_columns.py",
     "compiled/test_kernel_rows.py", "compiled/test_kernel_sdca.py", "compiled/test_kernel_newton.py",
     "solvers/test_contract.py", "solvers/coordinate/test_ascent.py", "solvers/test_auto.py", "solvers/test_roles.py",
-    "driver/test_stopping_and_events.py", "training/test_stream_training.py", "driver/test_plan_and_reading.py",
+    "driver/status/test_stopping_and_events.py", "training/test_stream_training.py", "reading/test_plan_and_reading.py",
     "estimators/test_names.py", "sinks/test_console.py", "cli/test_names_of_columns.py",
 ]  # fmt: skip
 TESTS = Path(__file__).parent

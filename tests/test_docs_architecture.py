@@ -25,9 +25,10 @@ def test_every_folder_has_its_line():
     assert set(re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)) == folders
 
 
-def test_every_room_of_solvers_has_its_line():
-    rooms = {path.name for path in (PACKAGE / "solvers").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert set(re.findall(r"^\| `solvers/(\w+)/` \|", PAGE, re.MULTILINE)) == rooms
+@pytest.mark.parametrize("part", ["solvers", "driver"])
+def test_every_room_inside_of_a_part_has_its_line(part):
+    rooms = {path.name for path in (PACKAGE / part).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert set(re.findall(rf"^\| `{part}/(\w+)/` \|", PAGE, re.MULTILINE)) == rooms
 
 
 def test_stages_that_are_drawn_are_those_of_the_methods():
@@ -59,11 +60,11 @@ def test_stages_that_are_drawn_are_those_of_the_methods():
         ("training/problem.py", "def make_problem"),
         ("training/rows.py", "def train_rows"),
         ("training/prepare.py", "def prepare"),
-        ("driver/plan.py", "def make_plan"),
-        ("driver/prefetch.py", "def _fill"),
-        ("driver/stopping.py", "def due"),
-        ("driver/runs.py", "def run"),
-        ("driver/run.py", "def step"),
+        ("reading/plan.py", "def make_plan"),
+        ("reading/prefetch.py", "def _fill"),
+        ("driver/status/stopping.py", "def due"),
+        ("driver/loop/runs.py", "def run"),
+        ("driver/loop/run.py", "def step"),
         ("compiled/sdca.py", "loss.step"),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_core_trains_without_a_fenced_folder(folder, tmp_path):
 
 TESTS = Path(__file__).parent
 CORE = [  # tests of trainings, rows, models and events that need no fenced folder
-    "rows", "model/test_model_files.py", "driver/test_stopping_and_events.py", "driver/test_path.py",
+    "rows", "model/test_model_files.py", "driver/status/test_stopping_and_events.py", "driver/status/test_path.py",
     "solvers/coordinate/test_ascent.py", "solvers/newton/test_newton_shards.py", "sinks",
     "solvers/test_contract.py::test_three_holders_of_rows_have_the_figures_of_one",
 ]  # fmt: skip

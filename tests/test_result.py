@@ -13,7 +13,7 @@ from reference.datasets import separable
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.driver import clock
+from streammargin.driver.status import clock
 from streammargin.result import remarks
 
 

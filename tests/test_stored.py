@@ -12,7 +12,7 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
-from streammargin.driver.prefetch import read_blocks
+from streammargin.reading.prefetch import read_blocks
 from streammargin.sources.open import open_source
 from streammargin.verification import verify
 

@@ -33,7 +33,7 @@ from distributed import Client, LocalCluster
 import streammargin as sm
 from examples.benchmarks.shards import rounds
 from streammargin import dask
-from streammargin.driver import plan
+from streammargin.reading import plan
 
 MEMORY = "256M"
 LONGEST = 600.0  # seconds, after which a training with a kill is taken not to end

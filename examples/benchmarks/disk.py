@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from streammargin.driver.prefetch import read_blocks
+from streammargin.reading.prefetch import read_blocks
 from streammargin.rows.blocks import CSRBlock
 from streammargin.sources.base import Source
 

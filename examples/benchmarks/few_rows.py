@@ -3,7 +3,7 @@
     python -m examples.benchmarks.few_rows FOLDER [--sets a9a,covtype20k] [--rows 60,45,20] [--C 1] [--tol 1e-3]
 
 --rows are the rows that fit, in multiples of the columns. These sets are smaller than the bytes that a budget
-reserves for the process and for buffers (driver/plan.py). That reserve is set to nearly 0 here; training is unchanged.
+reserves for the process and for buffers (reading/plan.py). That reserve is set to nearly 0 here; training is unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import streammargin as sm
 from examples.benchmarks.out_of_core import size
 from examples.benchmarks.sets import SETS, WORK, make
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton import near_margin
 

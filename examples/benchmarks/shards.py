@@ -16,9 +16,9 @@ import numpy as np
 
 import streammargin as sm
 from streammargin.api import train_by
-from streammargin.driver.holders import Holders
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.loop.holders import Holders
 from streammargin.options.table import Options
+from streammargin.reading.prefetch import BlockReader
 
 
 class Shards(Holders):

@@ -248,7 +248,7 @@ def _or_why(fact: Callable[[], object]) -> object:
 
 
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
-    from streammargin.driver.plan import column_names, make_plan
+    from streammargin.reading.plan import column_names, make_plan
     from streammargin.sources.open import open_source
 
     with open_source(options.path, x=options.x, y=options.y) as source:

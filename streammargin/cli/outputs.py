@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from streammargin.arrow import check_installed
 from streammargin.cli.options import name
-from streammargin.driver.slots import record, written_of
+from streammargin.driver.save.slots import record, written_of
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
 from streammargin.json_values import to_plain

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
     """At most 10,000 events of a log. Raises DataError for a file that is none, or is of another model."""
-    from streammargin.driver.events import History
+    from streammargin.driver.status.events import History
 
     check_input(path, "log")
     history = History()

@@ -20,7 +20,7 @@ from streammargin.cli import entry
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import OtherOutputs, OutputFiles, add_beside
 from streammargin.cli.remarks import Remarks, say, shell_text
-from streammargin.driver.slots import written_by
+from streammargin.driver.save.slots import written_by
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart, short_reason
 from streammargin.kinds import ALL, threads_of

@@ -1,6 +1,6 @@
 """The workers of a cluster as one holder of all rows: each adds up its own, and all that they send is sums.
 
-A read of a training (`driver/phases.py`) is a round: one task for each worker, with the shards that are its own.
+A read of a training (`driver/loop/phases.py`) is a round: one task for each worker, with the shards that are its own.
 A task carries the visits and what they need of the states, and brings numbers of its rows back; it keeps nothing. So it
 may be done twice, by anybody, and a worker that is lost costs no more than asking again. Shards, and the tree by which
 their sums are added, do not depend on the workers. So the bits do not either.
@@ -22,10 +22,10 @@ from distributed import Client
 from streammargin.dask.rounds import Round
 from streammargin.dask.spool import Spool, of_worker
 from streammargin.dask.worker import Numbers, Tree, climb, work
-from streammargin.driver import plan
-from streammargin.driver.holders import Holders, Parts, Visits
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.loop.holders import Holders, Parts, Visits
 from streammargin.errors import StreamMarginError
+from streammargin.reading import plan
+from streammargin.reading.prefetch import BlockReader
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
 from streammargin.version import __version__

@@ -21,7 +21,7 @@ from streammargin.api import checked, train_by
 from streammargin.dask.cluster import Cluster
 from streammargin.dask.partitions import files, is_collection, partitions
 from streammargin.dask.spool import Spool
-from streammargin.driver.events import Listener
+from streammargin.driver.status.events import Listener
 from streammargin.errors import InputMissingError, ReadWriteError, Refusal, UsageError
 from streammargin.files import make_folder
 from streammargin.options.folds import Folds, Known

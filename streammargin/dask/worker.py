@@ -18,9 +18,9 @@ from distributed import get_worker
 from streammargin.arrays.threads import one_thread
 from streammargin.compiled.overloads import expose
 from streammargin.dask.pieces import close, lacks
-from streammargin.driver.holders import Holders, Parts, Visits
-from streammargin.driver.prefetch import BlockReader, ReadCounts
+from streammargin.driver.loop.holders import Holders, Parts, Visits
 from streammargin.errors import StreamMarginError, UsageError
+from streammargin.reading.prefetch import BlockReader, ReadCounts
 from streammargin.rows.products import MANY
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem

@@ -1,1 +1,1 @@
-"""The driver: memory plan, reader thread, the loop of passes, stopping and events."""
+"""The driver: the reads of a training, one after the other, until the tolerance is proven."""

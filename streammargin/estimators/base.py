@@ -16,8 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.driver.events import History
-from streammargin.driver.setup import OF_AMOUNTS
+from streammargin.driver.status.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import FAMILY as KERNELS
 from streammargin.kinds import MOST_THREADS, Kind, Number
@@ -39,6 +38,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.labels import check_present
 from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
+from streammargin.training.setup import OF_AMOUNTS
 from streammargin.training.task import make_task
 from streammargin.transforms.chain import Chain
 from streammargin.wording import in_python, shown, warn

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from streammargin.driver.setup import hardly_classes
 from streammargin.errors import UsageError
 from streammargin.estimators.base import HELD_OUT, Estimator, ScoredMixin, from_files, intercept
 from streammargin.losses import losses_with, terms
@@ -21,6 +20,7 @@ from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
+from streammargin.training.setup import hardly_classes
 from streammargin.training.stream import Learner, streaming_solvers
 from streammargin.wording import shown
 

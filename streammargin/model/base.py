@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.driver.tasks import column_of, matched
 from streammargin.errors import DataError, NoSuchRowsError, UsageError
 from streammargin.files import as_path
 from streammargin.kinds import threads_of
@@ -22,6 +21,7 @@ from streammargin.model.rows import TABLE, AnyRows, TaskedRows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
 from streammargin.points.table import kind_of
+from streammargin.reading.tasks import column_of, matched
 from streammargin.report.page import Facts
 from streammargin.report.page import brief as brief_page
 from streammargin.sizes import parse_size

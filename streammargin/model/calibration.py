@@ -1,4 +1,4 @@
-"""Probabilities of scores, learned from counts of held-out rows (`streammargin/driver/calibrating.py`).
+"""Probabilities of scores, learned from counts of held-out rows (`streammargin/driver/learn/validate.py`).
 
 Each class has those of its own score against the rest. A model keeps the counts and what was learned as arrays, and
 `numpy_model.py` applies them.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.driver.calibrating import middles
-
 # arrays of a model file
 ARRAYS = SCALE, COUNTS, SIGMOID, SCORES, SHARES = (
     "calibration.scale", "calibration.counts", "calibration.sigmoid", "calibration.scores", "calibration.probabilities"
@@ -18,13 +16,14 @@ STEPS, HALVINGS, RIDGE = 200, 60, 1e-12  # of Newton's method at most; added to 
 ENOUGH = 1e-13  # the norm of the gradient, for one row, at which it ends
 
 
-def learned(method: str, scale: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
+def learned(method: str, scale: np.ndarray, counts: np.ndarray, middles: np.ndarray) -> dict[str, np.ndarray]:
     """The arrays of a model for counts (K, 2, BINS): of other rows, and of those of the class, by the bin of the score.
 
+    middles (K, BINS): the scores in the middle of the bins.
     sigmoid: the slopes and constants (K, 2) of log odds. isotonic: shares (K, q) at q scores, straight lines between.
     """
     found, lines = {SCALE: scale, COUNTS: counts}, []
-    for x, line in zip(middles(scale), counts, strict=True):
+    for x, line in zip(middles, counts, strict=True):
         filled = line.any(axis=0)
         lines.append((x[filled], line[:, filled]))
     if method == "sigmoid":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.driver.plan import check_read, column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.model.rows import AnyRows
+from streammargin.reading.plan import check_read, column_names
 from streammargin.sources.base import Source
 from streammargin.sources.columns import by_name
 from streammargin.sources.names import ALL, equal, listed

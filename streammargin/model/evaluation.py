@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.driver.plan import least_budget
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import is_numeric
 from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
@@ -21,6 +20,7 @@ from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET, Scorer
 from streammargin.points.base import Answer, answered, exact
+from streammargin.reading.plan import least_budget
 from streammargin.sources.base import Source
 from streammargin.sources.labels import LabelCursor, class_values, distinct, number_rows, number_values, shifted
 from streammargin.sources.names import listed

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from streammargin.driver.tasks import numbers_of
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import losses_with, make_loss
 from streammargin.losses.base import Loss, has
@@ -22,6 +21,7 @@ from streammargin.points.base import Answer, answered
 from streammargin.points.linear import LinearPoint
 from streammargin.points.tasks import own_scores
 from streammargin.points.transformed import Transformed
+from streammargin.reading.tasks import numbers_of
 from streammargin.rows.blocks import nbytes
 from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
@@ -179,7 +179,7 @@ class Scorer:
                 tasks = None if raw is None else numbers_of(raw, self.tasks or (), source.name, place, rows.first)
                 yield answer, self._cut(answer, rows._replace(tasks=tasks))
             return
-        from streammargin.driver.prefetch import read_blocks
+        from streammargin.reading.prefetch import read_blocks
 
         held = self.nbytes
         if memory is None:

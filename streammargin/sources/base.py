@@ -117,7 +117,7 @@ class Source(ABC):
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         """Rows start..stop as a block of views into the buffer (bias 0); one contiguous read per array.
 
-        Values are checked elsewhere (driver/prefetch.py). Raises DataError for a truncated or
+        Values are checked elsewhere (reading/prefetch.py). Raises DataError for a truncated or
         inconsistent file, ReadWriteError if the disk fails.
         """
 

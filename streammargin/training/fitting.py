@@ -11,11 +11,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from streammargin.compiled.overloads import expose
-from streammargin.driver.labels import LabelReader
-from streammargin.driver.plan import Plan, make_plan
 from streammargin.errors import BudgetError, UsageError
 from streammargin.losses import make_loss, terms, terms_of
 from streammargin.options.table import Options
+from streammargin.reading.labels import LabelReader
+from streammargin.reading.plan import Plan, make_plan
 from streammargin.sizes import format_size
 from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates

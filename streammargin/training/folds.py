@@ -11,17 +11,15 @@ from functools import cached_property
 import numpy as np
 
 from streammargin.compiled.predict import total_of_residuals
-from streammargin.driver import setup
-from streammargin.driver.labels import LabelReader, SlicedLabels
-from streammargin.driver.setup import Target
-from streammargin.driver.tasks import column_of
-from streammargin.driver.validate import SCORES, Errors, Validator, scored
+from streammargin.driver.learn.validate import SCORES, Errors, Validator, scored
 from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.matching import MAX_CLASSES
 from streammargin.options.folds import PAST, Folds, Known, Share
 from streammargin.options.steps import parts_of
 from streammargin.options.table import Options
 from streammargin.points.base import Point, answered, exact
+from streammargin.reading.labels import LabelReader, SlicedLabels
+from streammargin.reading.tasks import column_of
 from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.rows.labels import Parts, RowLabels
 from streammargin.solvers.newton.near_margin import pseudorandom
@@ -29,6 +27,8 @@ from streammargin.solvers.problem import Problem, Tried
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.labels import class_values, distinct, shifted
+from streammargin.training import setup
+from streammargin.training.setup import Target
 from streammargin.wording import counted, note, short, warn
 
 MANY = 1 << 16  # most groups that are told apart and dealt in turn; of more each is dealt by itself

@@ -6,21 +6,21 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from streammargin.driver import validate
-from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
-from streammargin.driver.setup import Target, check_outputs, encode, make_numbers
-from streammargin.driver.steps import after_steps
-from streammargin.driver.tasks import column_of, matched
+from streammargin.driver.learn import validate
+from streammargin.driver.learn.steps import after_steps
 from streammargin.errors import DataError, UsageError
 from streammargin.files import found_in
 from streammargin.model.columns import order_of
 from streammargin.options.table import Options
 from streammargin.ordered import files_of
+from streammargin.reading.labels import NONE, SlicedLabels, codes_of_tasks
+from streammargin.reading.tasks import column_of, matched
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.columns import reordered
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import opened, paths_of
+from streammargin.training.setup import Target, check_outputs, encode, make_numbers
 from streammargin.wording import warn
 from streammargin.workers import Workers
 

@@ -11,23 +11,18 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streammargin.driver.calibrating import Calibrating
-from streammargin.driver.checkpoint import PLAN, machine
-from streammargin.driver.clock import Clock, Limits
-from streammargin.driver.course import Shared
-from streammargin.driver.events import SCHEMA, History
-from streammargin.driver.holders import Elsewhere
-from streammargin.driver.labels import LabelReader
-from streammargin.driver.outcome import Outcome, certificate_event
-from streammargin.driver.path import RunPath
-from streammargin.driver.plan import Plan
-from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import MAPPING, SCALING
-from streammargin.driver.run import Run
-from streammargin.driver.runs import Runs
-from streammargin.driver.setup import Survey, Target
-from streammargin.driver.steps import Scaling, Step, bytes_beside
-from streammargin.driver.validate import RARE, Predictions, Validator
+from streammargin.driver.learn.steps import Scaling, Step, bytes_beside
+from streammargin.driver.learn.validate import RARE, Calibrating, Predictions, Validator, middles
+from streammargin.driver.loop.course import Shared
+from streammargin.driver.loop.holders import Elsewhere
+from streammargin.driver.loop.run import Run
+from streammargin.driver.loop.runs import Runs
+from streammargin.driver.save.checkpoint import PLAN, machine
+from streammargin.driver.status.clock import Clock, Limits
+from streammargin.driver.status.events import SCHEMA, History
+from streammargin.driver.status.outcome import Outcome, certificate_event
+from streammargin.driver.status.path import RunPath
+from streammargin.driver.status.progress import MAPPING, SCALING
 from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
 from streammargin.model.base import Model
@@ -41,6 +36,9 @@ from streammargin.points.base import Point
 from streammargin.points.expansion import Expansion
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
+from streammargin.reading.labels import LabelReader
+from streammargin.reading.plan import Plan
+from streammargin.reading.prefetch import BlockReader
 from streammargin.result import Certificate, CrossValidation, TrainResult
 from streammargin.solvers.base import Method
 from streammargin.solvers.leaves import may_split
@@ -50,6 +48,7 @@ from streammargin.sources.labels import ATTRIBUTE
 from streammargin.sources.names import packed
 from streammargin.sources.schema import plain_of
 from streammargin.sources.views import TransformedSource, WatchedSource
+from streammargin.training.setup import Survey, Target
 from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn
@@ -253,7 +252,7 @@ class Job:
         model.problem = self._arrays(caps if of_each else caps[0])
         model.steps = self._chain()
         if outcome.counted is not None and self.options.calibrate is not None:
-            model.calibration = learned(self.options.calibrate, *outcome.counted)
+            model.calibration = learned(self.options.calibrate, *outcome.counted, middles(outcome.counted[0]))
         elif self.options.calibrate is not None:
             warn("stopped before the scores were calibrated: the model has no such probabilities", "calibrate")
         if isinstance(answer, LinearPoint):

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.driver.calibrating import Counted
-from streammargin.driver.labels import LabelReader
-from streammargin.driver.plan import Plan, column_names
-from streammargin.driver.setup import check_every
-from streammargin.driver.steps import Step, after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
-from streammargin.driver.tasks import Tasks, column_of, learn
-from streammargin.driver.validate import Validator
+from streammargin.driver.learn.steps import Step, after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
+from streammargin.driver.learn.validate import Counted, Validator
 from streammargin.errors import BudgetError, UsageError
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
+from streammargin.reading.labels import LabelReader
+from streammargin.reading.plan import Plan, column_names
+from streammargin.reading.tasks import Tasks, column_of, learn
 from streammargin.rows.blocks import CSRBlock, values_of
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import reason
@@ -42,6 +40,7 @@ from streammargin.training.folds import (
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import LabelsRead, read_labels
+from streammargin.training.setup import check_every
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.transforms.chain import Chain

@@ -9,11 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.driver import setup
-from streammargin.driver.labels import NONE, SlicedLabels, codes_of_tasks
-from streammargin.driver.plan import SLACK_BYTES, check_read
-from streammargin.driver.setup import Survey, Target, best_constants, check_near, largest_targets
-from streammargin.driver.tasks import Tasks
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import make_kernel
 from streammargin.losses import LOSSES, terms_of
@@ -23,12 +18,17 @@ from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns, Penalty
 from streammargin.penalties.lp import LpSquare
+from streammargin.reading.labels import NONE, SlicedLabels, codes_of_tasks
+from streammargin.reading.plan import SLACK_BYTES, check_read
+from streammargin.reading.tasks import Tasks
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.labels import is_text
+from streammargin.training import setup
 from streammargin.training.folds import Division
+from streammargin.training.setup import Survey, Target, best_constants, check_near, largest_targets
 from streammargin.training.task import Task
 from streammargin.wording import short, shortened, shown, warn
 from streammargin.workers import ALONE, Workers
@@ -237,7 +237,7 @@ def _centred(
 ) -> tuple[Target, SlicedLabels]:
     """The targets less the best constants; names: of the outputs, or of so many tasks."""
     few = labels.all() if labels.rows * labels.row_bytes <= FEW else labels  # a quantile takes some 80 reads of them
-    shifts = best_constants(few, task.loss.terms(), tasks)
+    shifts = best_constants(few, task.loss, tasks)
     shift = shifts if tasks or shifts.size > 1 else float(shifts[0])
     labels = replace(labels, shift=shift)
     check_near(labels, shifts, labels.source.name, names, tasks)

@@ -8,12 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streammargin.driver.events import History
-from streammargin.driver.labels import NONE, SlicedLabels
-from streammargin.driver.outcome import Outcome
-from streammargin.driver.plan import Plan
-from streammargin.driver.setup import Survey, Target, check_numbers, largest_targets, make_numbers
-from streammargin.driver.validate import Errors, Validator
+from streammargin.driver.learn.validate import Errors, Validator
+from streammargin.driver.status.events import History
+from streammargin.driver.status.outcome import Outcome
 from streammargin.errors import UsageError
 from streammargin.losses.ratings import RATINGS as WORDS
 from streammargin.losses.ratings import AbsoluteRatingError
@@ -23,6 +20,8 @@ from streammargin.options.costs import Costs, Path
 from streammargin.options.table import Options
 from streammargin.points.base import Point
 from streammargin.points.factors import Factors
+from streammargin.reading.labels import NONE, SlicedLabels
+from streammargin.reading.plan import Plan
 from streammargin.result import TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.sizes import parse_size
@@ -40,6 +39,7 @@ from streammargin.training.job import Job, digest_of_arrays
 from streammargin.training.prepare import watch
 from streammargin.training.problem import LabelsRead, make_problem
 from streammargin.training.rows import DataKind
+from streammargin.training.setup import Survey, Target, check_numbers, largest_targets, make_numbers
 from streammargin.training.task import Task
 from streammargin.workers import Workers
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
-from streammargin.driver.events import History
-from streammargin.driver.holders import Elsewhere
-from streammargin.driver.prefetch import Stopwatch
-from streammargin.driver.runs import run
-from streammargin.driver.slots import written_by
+from streammargin.driver.loop.holders import Elsewhere
+from streammargin.driver.loop.runs import run
+from streammargin.driver.save.checkpoint import PLAN, Checkpoint, OtherTraining
+from streammargin.driver.save.slots import written_by
+from streammargin.driver.status.events import History
 from streammargin.errors import OtherRowsError, ReadWriteError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, check_input
 from streammargin.options.folds import Folds
 from streammargin.options.table import Options, Where, asked_digest, digest_of, options_for, read_by
 from streammargin.ordered import PRESENT, columns_of, files_read, is_matrix, is_table
+from streammargin.reading.prefetch import Stopwatch
 from streammargin.result import TrainResult
 from streammargin.sources.labels import TASKS, lie_inside
 from streammargin.sources.open import check_files, is_path, is_shards, is_source, is_stream, paths_of

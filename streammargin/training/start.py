@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 
-from streammargin.driver.setup import LARGEST_NUMBER, Target
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
 from streammargin.matching import Matcher
@@ -18,6 +17,7 @@ from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
 from streammargin.sources.names import equal, listed
 from streammargin.sources.views import TransformedSource
+from streammargin.training.setup import LARGEST_NUMBER, Target
 from streammargin.wording import counted, note, shown, warn
 
 

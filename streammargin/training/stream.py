@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from streammargin.driver.events import SCHEMA, History, resident_bytes
-from streammargin.driver.labels import NO_ROWS, check_weights
-from streammargin.driver.prefetch import Stopwatch
-from streammargin.driver.setup import Target, class_factors
+from streammargin.driver.status.events import SCHEMA, History, resident_bytes
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss, terms
 from streammargin.matching import Codes, plain
@@ -20,6 +17,8 @@ from streammargin.options.table import FREE, Options, Where
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns
 from streammargin.points.base import Point
+from streammargin.reading.labels import NO_ROWS, check_weights
+from streammargin.reading.prefetch import Stopwatch
 from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
@@ -31,6 +30,7 @@ from streammargin.sources.checks import check_block
 from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
 from streammargin.sources.open import parts_of
+from streammargin.training.setup import Target, class_factors
 from streammargin.version import __version__
 from streammargin.wording import short
 

@@ -7,10 +7,10 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 
-from streammargin.driver.plan import check_least
 from streammargin.errors import UsageError
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read, is_matrix, is_table
+from streammargin.reading.plan import check_least
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source

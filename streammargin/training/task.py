@@ -31,7 +31,7 @@ class Task:
 
     @property
     def from_constant(self) -> bool:
-        """Whether it is a regression whose targets are centred (see driver/setup.py)."""
+        """Whether it is a regression whose targets are centred (see training/setup.py)."""
         return self.numeric and math.inf not in self.costs
 
 

@@ -17,8 +17,8 @@ from conftest import call, write_h5
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.data_tools.convert import convert
-from streammargin.driver.plan import SLACK_BYTES
 from streammargin.errors import InputMissingError
+from streammargin.reading.plan import SLACK_BYTES
 
 pytestmark = pytest.mark.usefixtures("inside")
 

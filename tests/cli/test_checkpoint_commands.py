@@ -19,8 +19,8 @@ from streammargin.api import train_by
 from streammargin.cli.main import main
 from streammargin.cli.train import _Signals
 from streammargin.data_tools.generate import generate
-from streammargin.driver.checkpoint import SLOTS
-from streammargin.driver.slots import LOCK, read_plain
+from streammargin.driver.save.checkpoint import SLOTS
+from streammargin.driver.save.slots import LOCK, read_plain
 from streammargin.errors import UsageError
 from streammargin.sinks.jsonl import JsonLines
 
@@ -35,7 +35,7 @@ AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast t
 STRUCK = """
 import math, os, sys, time
 from streammargin.cli import entry
-from streammargin.driver import checkpoint
+from streammargin.driver.save import checkpoint
 from streammargin.__main__ import main
 
 numbers, left = [int(number) for number in sys.argv[1].split(",")], list(range(1, int(sys.argv[2])))
@@ -326,7 +326,7 @@ def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, mon
             (folder / "points").write_text("no directory can be made here")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("streammargin.driver.checkpoint.write_slot", gone)
+    monkeypatch.setattr("streammargin.driver.save.checkpoint.write_slot", gone)
     assert main([str(word) for word in command(arguments, folder)]) == 0
     found, events = written(folder)
     assert found == arrays and events[-1]["event"] == "run_end"
@@ -339,8 +339,8 @@ def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, mon
 FAILING = """
 import math, os, subprocess, sys
 from streammargin.cli import entry
-from streammargin.driver import checkpoint
-from streammargin.driver.slots import read_slot
+from streammargin.driver.save import checkpoint
+from streammargin.driver.save.slots import read_slot
 from streammargin.__main__ import main
 
 failure, folder, sys.argv = sys.argv[1], sys.argv[2], ["streammargin", *sys.argv[3:]]

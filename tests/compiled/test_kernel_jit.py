@@ -16,7 +16,7 @@ from reference.datasets import as_form, noisy
 
 import streammargin as sm
 from streammargin.compiled import jit
-from streammargin.driver import runs
+from streammargin.driver.loop import runs
 from streammargin.workers import Workers
 
 compiling = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

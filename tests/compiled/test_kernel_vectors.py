@@ -5,7 +5,7 @@ import pytest
 from conftest import slow
 
 from streammargin.compiled.vectors import mix, square, towards
-from streammargin.driver.ranges import extremes
+from streammargin.driver.learn.ranges import extremes
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 1001])

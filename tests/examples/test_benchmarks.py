@@ -145,7 +145,7 @@ PENALISED = """
 import itertools, json, sys, types, warnings
 import numpy as np, scipy.sparse as sp
 from examples.benchmarks import judge, sides
-from streammargin.driver import clock
+from streammargin.driver.status import clock
 warnings.simplefilter("ignore")
 looks = itertools.count()  # ours and Algorithm 1 are cut off by this clock: each look takes a tenth of a millisecond
 clock.time = types.SimpleNamespace(perf_counter=lambda: 1e-4 * next(looks))

@@ -15,12 +15,12 @@ from reference.linear import names
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.driver import run as driver
-from streammargin.driver import snapshot
-from streammargin.driver.holders import Holders
-from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import CERTIFICATE, DONE, SCALING
-from streammargin.driver.steps import Scaling
+from streammargin.driver.learn.steps import Scaling
+from streammargin.driver.loop import run as driver
+from streammargin.driver.loop.holders import Holders
+from streammargin.driver.save import snapshot
+from streammargin.driver.status.progress import CERTIFICATE, DONE, SCALING
+from streammargin.reading.prefetch import BlockReader
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
 from streammargin.solvers.base import NUMBERS

@@ -19,7 +19,7 @@ from reference.training import binary
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.solvers.margin import small_problem
 
 ROWS, FEATURES = 4000, 100

@@ -13,8 +13,8 @@ from source_checks import assert_rows, random_sparse
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.driver.tasks import column_of
 from streammargin.errors import DataError, UsageError
+from streammargin.reading.tasks import column_of
 from streammargin.sources.open import open_source
 from streammargin.stored import column_in, rows_with
 from streammargin.verification import verify

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.driver.prefetch import read_blocks
+from streammargin.reading.prefetch import read_blocks
 from streammargin.rows.blocks import DenseBlock
 from streammargin.sources import columns
 from streammargin.sources.open import open_source

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.driver.labels import check_weights
-from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.reading.labels import check_weights
+from streammargin.reading.prefetch import read_blocks
 from streammargin.sources.hdf5.file import encoding_of
 from streammargin.sources.labels import census
 from streammargin.sources.open import open_source

@@ -6,7 +6,7 @@ import pytest
 from source_checks import assert_plans, assert_rows, check_all, two_labels, write_dense
 
 import streammargin as sm
-from streammargin.driver.plan import make_plan
+from streammargin.reading.plan import make_plan
 from streammargin.sources.checks import check_block
 from streammargin.sources.hdf5 import reader
 from streammargin.sources.open import open_source

@@ -11,9 +11,9 @@ from conftest import write_h5
 from source_checks import edit, write_csr, write_dense
 
 import streammargin as sm
-from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, UsageError
 from streammargin.options.table import read_by
+from streammargin.reading.prefetch import read_blocks
 from streammargin.sources.labels import census
 from streammargin.sources.open import files_read, open_source
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from source_checks import all_labels, as_array, assert_plans, assert_rows, random_sparse, two_labels
 
 import streammargin as sm
-from streammargin.driver.prefetch import BlockReader
+from streammargin.reading.prefetch import BlockReader
 from streammargin.sources.open import open_source
 
 ROWS, COLUMNS = 30, 6

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from source_checks import as_array, assert_rows, two_labels, write_csr, write_dense
 
-from streammargin.driver.plan import make_plan
-from streammargin.driver.prefetch import BlockReader, read_blocks
+from streammargin.reading.plan import make_plan
+from streammargin.reading.prefetch import BlockReader, read_blocks
 from streammargin.sources.open import open_source
 
 quick = settings(

@@ -10,11 +10,11 @@ from conftest import write_h5
 from source_checks import all_labels, assert_rows, random_sparse, two_labels, write_csr, write_dense
 
 import streammargin as sm
-from streammargin.driver.labels import check_weights
-from streammargin.driver.prefetch import read_blocks
-from streammargin.driver.setup import make_target
 from streammargin.errors import DataError
+from streammargin.reading.labels import check_weights
+from streammargin.reading.prefetch import read_blocks
 from streammargin.sources.open import open_source
+from streammargin.training.setup import make_target
 
 SIZES = (11, 1, 20)
 ENDS = np.cumsum(SIZES).tolist()

@@ -7,7 +7,7 @@ from conftest import slow
 from source_checks import as_array
 
 import streammargin as sm
-from streammargin.driver.plan import make_plan
+from streammargin.reading.plan import make_plan
 from streammargin.sources.views import FEWEST_VALUES, thinned
 
 ROWS, COLUMNS = 2000, 40

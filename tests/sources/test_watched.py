@@ -11,7 +11,7 @@ from reference.datasets import as_form, noisy
 
 import streammargin as sm
 from streammargin.compiled.row_hashes import row_hashes
-from streammargin.driver.prefetch import BlockReader
+from streammargin.reading.prefetch import BlockReader
 from streammargin.sources.open import open_source
 from streammargin.sources.views import WatchedSource
 

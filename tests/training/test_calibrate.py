@@ -14,7 +14,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.driver.calibrating import BINS, bins_of, middles
+from streammargin.driver.learn.validate import BINS, bins_of, middles
 from streammargin.errors import UsageError
 from streammargin.model.calibration import ARRAYS, COUNTS, SCALE, SIGMOID, isotonic, learned
 from streammargin.numpy_model import NumpyModel
@@ -73,7 +73,7 @@ def test_counts_lose_next_to_nothing():
     counts = np.zeros((1, 2, BINS), np.int64)
     np.add.at(counts, (0, y.astype(int), bins_of(scores[:, None], scale)[:, 0]), 1)
     exact = IsotonicRegression(out_of_bounds="clip").fit(scores, y).predict(scores)
-    model = learned("isotonic", scale, counts)
+    model = learned("isotonic", scale, counts, middles(scale))
     found = np.interp(scores, model["calibration.scores"], model["calibration.probabilities"][0])
     cost = [-np.log(np.clip(np.where(y, p, 1.0 - p), 1e-15, 1.0)).mean() for p in (found, exact)]
     assert 0.0 < cost[0] - cost[1] < 2e-3
@@ -81,8 +81,8 @@ def test_counts_lose_next_to_nothing():
     each = isotonic(np.stack([~y[order], y[order]]).astype(int))  # a bin for each row
     np.testing.assert_allclose(each, exact[order], atol=1e-12)
     for shift in (0.0, 50.0):
-        one = learned("sigmoid", scale + [[shift, 0.0]], counts)[SIGMOID][0]
-        known = learned("sigmoid", scale, counts)[SIGMOID][0]
+        one = learned("sigmoid", scale + [[shift, 0.0]], counts, middles(scale) + shift)[SIGMOID][0]
+        known = learned("sigmoid", scale, counts, middles(scale))[SIGMOID][0]
         np.testing.assert_allclose(one, [known[0], known[1] - shift * known[0]], rtol=1e-6)
 
 
@@ -93,7 +93,7 @@ def test_a_sigmoid_is_finite_whatever_the_scores(at, own):
     scale, counts = np.array([[0.0, 1.0]]), np.zeros((1, 2, BINS), np.int64)
     np.add.at(counts, (0, own, bins_of(np.array(at)[:, None], scale)[:, 0]), 100)
     with np.errstate(all="raise", under="ignore"):
-        assert np.isfinite(learned("sigmoid", scale, counts)[SIGMOID]).all()
+        assert np.isfinite(learned("sigmoid", scale, counts, middles(scale))[SIGMOID]).all()
 
 
 WAYS = {

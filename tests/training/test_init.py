@@ -14,11 +14,11 @@ from reference.stopped import bits, until_done
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.driver.setup import Target
 from streammargin.model.linear import LinearModel
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
+from streammargin.training.setup import Target
 from streammargin.training.start import start_of
 
 RANDOM = np.random.default_rng(5)

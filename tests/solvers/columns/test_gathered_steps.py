@@ -12,7 +12,7 @@ from reference.sources import CountingSource
 from reference.stopped import bits, check_every_pass, until_done
 
 import streammargin as sm
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.rows.blocks import CSRBlock, DenseBlock, part
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.columns import few_columns, gathered_steps

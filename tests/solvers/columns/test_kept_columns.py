@@ -12,11 +12,11 @@ from reference.stopped import until_done
 
 import streammargin as sm
 from streammargin.api import train_by
-from streammargin.driver import plan
-from streammargin.driver import run as driver
-from streammargin.driver.holders import Holders
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.loop import run as driver
+from streammargin.driver.loop.holders import Holders
 from streammargin.options.table import Options
+from streammargin.reading import plan
+from streammargin.reading.prefetch import BlockReader
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns import kept_columns
 from streammargin.solvers.columns.kept_columns import KeptState, Sent

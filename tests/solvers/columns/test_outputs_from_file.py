@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.verification import verify
 
 ROWS, FEATURES, K, C, TOL = 24_000, 10, 3, 0.003, 1e-3

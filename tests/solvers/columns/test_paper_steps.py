@@ -11,8 +11,8 @@ from reference.stopped import stop_after
 
 import streammargin as sm
 from examples import first_order as methods
-from streammargin.driver import plan
 from streammargin.penalties.lp import L2
+from streammargin.reading import plan
 from streammargin.verification import verify
 
 C, M = 0.7, 7

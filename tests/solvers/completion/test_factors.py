@@ -41,7 +41,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, solver, loss):
 
 @pytest.mark.parametrize("loss", [slow("absolute_error"), "squared_error"])
 def test_ratings_on_disk_give_the_same_answer(tmp_path, monkeypatch, loss):
-    from streammargin.driver.plan import Plan
+    from streammargin.reading.plan import Plan
     from streammargin.tables.ratings import sorted as spool
     from streammargin.training import fitting
 

@@ -7,7 +7,7 @@ from reference.sources import CountingSource
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.rows.blocks import nbytes
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache

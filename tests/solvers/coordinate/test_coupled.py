@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 import streammargin as sm
 from streammargin.compiled import look
-from streammargin.driver import runs
+from streammargin.driver.loop import runs
 from streammargin.errors import DataError, UsageError
 from streammargin.solvers import problem
 from streammargin.solvers.coordinate import coupled

@@ -8,7 +8,7 @@ from reference.sources import CountingSource
 from reference.stopped import bits, until_done
 
 import streammargin as sm
-from streammargin.driver import phases
+from streammargin.driver.loop import phases
 from streammargin.solvers.expansion import smo
 
 RANDOM = np.random.default_rng(5)

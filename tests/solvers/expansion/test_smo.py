@@ -156,7 +156,7 @@ def large(tmp_path_factory):
 
 
 def test_rows_on_disk_take_part_as_far_as_they_matter(large, monkeypatch):
-    from streammargin.driver import plan
+    from streammargin.reading import plan
 
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 16)
     path, X, y = large
@@ -577,7 +577,7 @@ def test_values_of_gram_are_judged_without_a_gamma_that_the_kernel_lacks():
 
 @pytest.mark.parametrize("memory", ["1G", "40M"])
 def test_a_training_that_was_stopped_goes_on_in_the_same_bits(large, tmp_path, memory, monkeypatch):
-    from streammargin.driver import plan
+    from streammargin.reading import plan
 
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 16)
     path, _, _ = large

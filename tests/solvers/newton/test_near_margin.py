@@ -15,7 +15,7 @@ from reference.whole_pass import make_problem
 import streammargin as sm
 from streammargin.compiled import newton as kernel
 from streammargin.data_tools.generate import generate
-from streammargin.driver import plan
+from streammargin.reading import plan
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.newton import near_margin

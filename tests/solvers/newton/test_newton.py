@@ -15,7 +15,7 @@ from reference.training import binary, check_certificate
 from reference.words import loss_word
 
 import streammargin as sm
-from streammargin.driver.run import PHASES
+from streammargin.driver.loop.run import PHASES
 from streammargin.errors import UsageError
 from streammargin.solvers.coordinate import ascent
 from streammargin.solvers.newton import newton, steps, subproblem

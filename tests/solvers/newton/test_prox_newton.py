@@ -11,7 +11,7 @@ from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.driver.run import Run
+from streammargin.driver.loop.run import Run
 from streammargin.errors import DataError
 from streammargin.losses import terms
 from streammargin.losses.logistic import LogisticTerms

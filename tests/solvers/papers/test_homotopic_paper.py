@@ -14,7 +14,7 @@ from reference.training import binary
 import streammargin as sm
 from streammargin.compiled import homotopic as kernel
 from streammargin.compiled.order import permutation
-from streammargin.driver.validate import Midway
+from streammargin.driver.learn.validate import Midway
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers.homotopic import Homotopic

@@ -1,0 +1,1 @@
+"""The loop: which read comes next, and its units of work."""

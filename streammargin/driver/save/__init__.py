@@ -1,0 +1,1 @@
+"""A training in the files of a checkpoint."""

@@ -36,8 +36,7 @@ from streammargin.solvers.newton.sampled import Sampled
 from streammargin.solvers.newton.steps import STEP, Steps, StepsState, work_of_step
 from streammargin.solvers.newton.task_interior import Interior, InteriorPoints
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best
-from streammargin.solvers.roles import K, Shared, f8, new, of, state
+from streammargin.solvers.roles import state
 from streammargin.solvers.softness import AT_WEIGHTS
 
 FIRST = 6  # passes of coordinate ascent before its end is predicted, for COLUMNS columns, without a sample
@@ -55,11 +54,8 @@ RATE = 4  # passes of steps on rows whose fall tells how many are left
 BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 CLOSE = 0.1  # of the softness at given weights: that at weights of cached rows, whose margins are nearly right
-PROGRESS = 0.9  # a gap that fell to this share counts as progress
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
-STUCK = 8  # passes without progress before another stage takes over
-DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
-
+STUCK = 20  # passes of products, or of cached rows, before steps with a Hessian take over
 BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state, at most
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
@@ -74,20 +70,10 @@ FREED = "near", "interior"  # stages whose arrays are freed before the next one 
 
 
 @state
-class Stall:
-    """passes: since the last progress; marks, lowest (K,): gaps and objectives then."""
-
-    passes: int = 0
-    marks: Shared[f8] = of(K, fill=math.inf)
-    lowest: Shared[f8] = of(K, fill=math.inf)
-
-
-@state
 class Watch(Estimated):
     """estimate: gap estimate of coordinate ascent at the last prediction."""
 
     estimate: float = math.inf
-    stall: Stall
 
 
 class Newton(Method):
@@ -272,10 +258,9 @@ def after_products(problem: Problem) -> tuple[str, ...]:
 def leave_conjugate(
     problem: Problem, state: ConjugateState, watch: Watch, report: PassReport, active: np.ndarray
 ) -> str:
-    """Switch to steps with a Hessian if products make no progress or cost as much, or a pass made the most steps."""
-    stuck = passes_without_progress(problem, state.best, watch.stall, active) >= STUCK
-    many = state.newton.made >= max(1, truncated.MOST_STEPS)
-    return next(iter(after_products(problem)), "") if stuck or conjugate.dear(problem, state) or many else ""
+    """Switch to steps with a Hessian if products cost as much, or make many steps or passes."""
+    many = state.newton.made >= max(1, truncated.MOST_STEPS) or state.number >= STUCK
+    return next(iter(after_products(problem)), "") if conjugate.dear(problem, state) or many else ""
 
 
 def leave_interior(
@@ -297,7 +282,7 @@ def enter_proximal(
     """
     after = following(PROXIMAL, problem, before)
     if isinstance(before, NearState):
-        watch.stall, before.rows = new(Stall, problem), RowCache()
+        before.rows = RowCache()
         PROXIMAL.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
         after.softness *= CLOSE if enough_rows_fit(problem) else 1.0
     elif isinstance(before, (ConjugateState, InteriorPoints)):
@@ -316,19 +301,17 @@ def leave_ascent(problem: Problem, state: MomentumAscent, watch: Watch, report: 
 
 
 def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to a Newton step a read when the cached rows make no progress.
+    """Switch to a Newton step a read after STUCK passes of cached rows.
 
     If too few rows fit, or the loss is smooth, that is right after the first pass, with its weights as a start.
     If very many rows lie at the margin, the cached ones may reach far from it at first only.
     """
-    waited = passes_without_progress(problem, state.best, watch.stall, active)
     near = enough_rows_fit(problem) and reaches_far(problem, state)
-    return "proximal" if smooth(problem.loss) or waited >= STUCK or not near else ""
+    return "proximal" if smooth(problem.loss) or state.number >= STUCK or not near else ""
 
 
 def enter_steps(problem: Problem, before: MomentumAscent | ConjugateState, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
-    watch.stall = new(Stall, problem)
     after = following(STEPS, problem, before)
     if isinstance(before, ConjugateState):
         STEPS.begin_at(problem, after, after.best_w)
@@ -354,19 +337,3 @@ def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: flo
     steps = SAMPLED if sample.samples(problem) else TAKEN
     cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows))
     return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)
-
-
-def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:
-    """Passes since the gap of any problem last fell to the share PROGRESS.
-
-    For smooth losses a fall of the objective is progress too. With separable rows at a large C no bound improves until
-    the weights are near the optimum.
-    """
-    gap = best.primal - best.dual
-    stall.passes += 1
-    for k in active:
-        if gap[k] < PROGRESS * stall.marks[k]:
-            stall.marks[k], stall.passes = gap[k], 0
-        if smooth(problem.loss) and best.primal[k] < (1.0 - DOWNHILL * problem.tol) * stall.lowest[k]:
-            stall.lowest[k], stall.passes = best.primal[k], 0
-    return stall.passes

@@ -22,12 +22,9 @@ from streammargin.solvers.base import UNIT, matrix_work
 from streammargin.solvers.columns.gradients import conjugate_gradients, direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Total, f8, of, state
-from streammargin.solvers.softness import may_soften, next_softness, share_of_softness
+from streammargin.solvers.softness import may_soften, next_softness
 
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
-ACTIVE_LEFT = 10  # least active rows, in multiples of the columns, to lower the softness within a proximal step
-LEAST_LEFT = 0.25  # least share of the softness that is left within a proximal step
-WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
 DEAR = 20  # products with the rows that a matrix costs at least, if they are to find a direction
 PRODUCTS = 24  # most of them; a matrix takes over after so many, unless they left less of the gradient than LEFT
@@ -255,23 +252,9 @@ def solve(
             proximal.harder(next_softness(proximal.softness, proximal.steps), now.dual)
             if done:
                 return True
-        elif soft and (lower := lower_softness(rows, now)) < proximal.softness:
-            proximal.harder(lower, proximal.dual)
         elif proximal.made == last:
             return False
         else:
             gain = rows.step(w, offset, now.gradient)
             if not goal.to_prove and proximal.softness == 0.0 and gain <= now.goal:
                 return True
-
-
-def lower_softness(rows: Rows, now: Standing) -> float:
-    """The softness within a proximal step: the gap falls with its square.
-
-    It stays if it would fall little. So it does with few active rows, of which the quadratic model is accurate only
-    nearby.
-    """
-    softness, active, width = rows.proximal.softness, rows.totals[kernel.ACTIVE], rows.pull.size
-    lower = softness * share_of_softness(now.inner, now.goal, LEAST_LEFT)
-    falls = lower <= WORTH * softness and active * lower >= ACTIVE_LEFT * width * softness
-    return lower if falls else softness

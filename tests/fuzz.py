@@ -59,9 +59,7 @@ from fuzz_files import (
     unfinished,
     var,
 )
-from fuzz_files import (
-    KINDS as LABELS,
-)
+from fuzz_files import KINDS as LABELS
 
 FINE = ("read", "refused")
 REFUSED = (2, 65, 66, 73, 74)  # exit codes of a command that names what it does not take

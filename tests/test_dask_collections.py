@@ -447,11 +447,7 @@ def test_a_checkpoint_of_a_collection_goes_on_in_another_training(client, rows, 
         (lambda X, y: (X, y), {"tasks": "task"}, "tasks is for frames, whose columns have names; the Array has none"),
         (lambda X, y: (X, y), {"tasks": np.arange(50)}, r"tasks has shape \(50,\) but X has 3000 rows"),
         (lambda X, y: (X, y), {"tasks": np.arange(3000), "valid": PAIR}, r"unknown; give valid as \(X, y, tasks\)"),
-        (
-            lambda X, y: (X, y),
-            {"cv": "3,by=user"},
-            'cv="K,by=user" is for frames, .* the Array has none',
-        ),
+        (lambda X, y: (X, y), {"cv": "3,by=user"}, 'cv="K,by=user" is for frames, .* the Array has none'),
         (lambda X, y: [dask.delayed(lambda: 1)()], {"tasks": np.arange(9)}, "tasks are a column of frames"),
         (
             lambda X, y: [dask.delayed(lambda: 1)()],

@@ -26,10 +26,7 @@ def model():
     [
         ({"C": HUGE}, "C must be a number, not 1000"),
         ({"C": 10**5000}, "C must be a number, not a value of the type int"),
-        (
-            {"penalty": sm.penalties.Lp(HUGE)},
-            r"the parameter p of lp must be a number in \(1, 2\] or sparse, not 1000",
-        ),
+        ({"penalty": sm.penalties.Lp(HUGE)}, r"the parameter p of lp must be a number in \(1, 2\] or sparse, not 1000"),
         (
             {"penalty": sm.penalties.Lp(np.array([1.5, 2.0]))},
             r"the parameter p of lp must be a number in \(1, 2\] or sparse",

@@ -152,10 +152,7 @@ class RatingsModel(Model):
         return self.left_.nbytes + self.right_.nbytes + names
 
     def _names(self) -> dict[str, np.ndarray]:
-        return {
-            ROW_NAMES: np.array(self.row_names_, object),
-            COLUMN_NAMES: np.array(self.column_names_, object),
-        }
+        return {ROW_NAMES: np.array(self.row_names_, object), COLUMN_NAMES: np.array(self.column_names_, object)}
 
 
 def nearest(levels: np.ndarray, ratings: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
 }
 
 NOT_THERE = {  # options of train that others lack
-    "cv": ": folds choose C in train and in estimators that end in CV; ratings take `C=path:10` and `valid=DATA`",
+    "cv": ": folds choose C in train and in estimators that end in CV; ratings take `C=path:10` and `valid=DATA`"
 }
 
 # of LIBLINEAR's -v 5, as -v is a flag of ours

@@ -8,12 +8,7 @@ from streammargin.points.factors import Factors
 from streammargin.points.linear import LinearPoint
 from streammargin.points.mapped import Mapped
 
-KINDS: dict[str, type[Point]] = {
-    "linear": LinearPoint,
-    "expansion": Expansion,
-    "mapped": Mapped,
-    "factors": Factors,
-}
+KINDS: dict[str, type[Point]] = {"linear": LinearPoint, "expansion": Expansion, "mapped": Mapped, "factors": Factors}
 
 
 def kind_of(answer: Answer) -> str:

@@ -31,18 +31,7 @@ from streammargin.report.charts import (
     name_of,
     tried_in,
 )
-from streammargin.report.html import (
-    STYLE,
-    card,
-    cut,
-    escaped,
-    listed,
-    number,
-    percent,
-    rows_told,
-    seconds,
-    table,
-)
+from streammargin.report.html import STYLE, card, cut, escaped, listed, number, percent, rows_told, seconds, table
 
 
 @dataclass(frozen=True)

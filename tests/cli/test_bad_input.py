@@ -51,11 +51,7 @@ FAULTS = {  # what makes the file, if there is one; words of the sentence in the
     "folder": (os.mkdir, 66, ["folder is a directory"]),
     "a.parquet": (b"PAR1\x15" + bytes(64), 65, ["a.parquet is damaged"]),
     "a.txt": (b"Dear diary\n", 65, ["a.txt is not an HDF5 file", "streammargin-data convert a.txt OUT.h5"]),
-    "no_rows.h5": (
-        {"data": np.ones((4, 2)), "y": np.ones(4)},
-        65,
-        ["no dataset X of rows; it has data, y", "--x N"],
-    ),
+    "no_rows.h5": ({"data": np.ones((4, 2)), "y": np.ones(4)}, 65, ["no dataset X of rows; it has data, y", "--x N"]),
     "no_labels.h5": ({"X": np.ones((4, 2))}, 65, ["has no labels under the name y", "--y NAME"]),
     "one.h5": ({"X": np.ones((9, 2)), "y": np.ones(9)}, 65, ["have the label 1.0; training needs two classes"]),
     "csc.h5": ({"X": CSC}, 65, ["csc_matrix", "streammargin-data convert csc.h5 OUT.h5"]),

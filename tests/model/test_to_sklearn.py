@@ -291,10 +291,7 @@ def test_what_has_no_pipeline_says_so(tmp_path):
             lambda: sm.train(str(tmp_path / "prices.csv"), y=1, tol=0.1),
             "point % by pandas, and the column 0 has no name",
         ),
-        (
-            lambda: sm.train(gaps, y="income", missing="indicator", map="rff:9", tol=0.1),
-            "work .*front of a map",
-        ),
+        (lambda: sm.train(gaps, y="income", missing="indicator", map="rff:9", tol=0.1), "work .*front of a map"),
     ):
         with pytest.raises(sm.UsageError, match=words):
             trained().model.to_sklearn()

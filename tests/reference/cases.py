@@ -71,10 +71,7 @@ def run():
         "scaled": ((as_form(X, "csr"), y), {"scale": "maxabs", "sample_weight": np.arange(20) % 3}),
         "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"loss": "hinge", "tol": 1e-3}),
         "hard": (separate, {"C": np.inf, "penalty": "lp:1.5"}),
-        "mirror": (
-            (as_form(separate[0], "csr"), separate[1]),
-            {"solver": "mirror:average", "penalty": "lp:1.5"},
-        ),
+        "mirror": ((as_form(separate[0], "csr"), separate[1]), {"solver": "mirror:average", "penalty": "lp:1.5"}),
         "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron:average", "bias": 1.0}),
         "pegasos": ((as_form(X, "csr"), y), {"solver": "pegasos", "C": 0.1}),
         "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "penalty": "lp:1.5", "bias": 1.0}),

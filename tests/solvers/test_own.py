@@ -93,10 +93,7 @@ def test_a_solver_of_the_users_own():
     assert np.array_equal(own.model.coef_, known.model.coef_)
     stream = sm.train(iter([separable()]), solver=Mine())
     assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine:average=no"
-    with pytest.raises(
-        sm.UsageError,
-        match="must be a name, as auto, or an object of a subclass of",
-    ):
+    with pytest.raises(sm.UsageError, match="must be a name, as auto, or an object of a subclass of"):
         sm.train(separable(), solver=3)
 
 

@@ -58,24 +58,12 @@ def folder(*names):
 
 
 FILES = {
-    "rows.jsonl": (
-        text(LINES),
-        "is JSON lines",
-        'pandas.read_json("rows.jsonl", lines=True)',
-    ),
+    "rows.jsonl": (text(LINES), "is JSON lines", 'pandas.read_json("rows.jsonl", lines=True)'),
     "rows.ndjson": (text("\n" + LINES), "is JSON lines", "lines=True"),
     "rows": (text(LINES), "is JSON lines", 'to_parquet("rows.parquet", index=False)'),
     "rows.jsonl.gz": (text(LINES, gzip.open), "is JSON lines", 'read_json("rows.jsonl.gz", lines=True)'),
-    "rows.json.bz2": (
-        text("[" + LINES, bz2.open),
-        "is JSON,",
-        'read_json("rows.json.bz2")',
-    ),
-    "rows.json": (
-        text('[{"a": 1, "y": 0}]'),
-        "is JSON,",
-        'read_json("rows.json")',
-    ),
+    "rows.json.bz2": (text("[" + LINES, bz2.open), "is JSON,", 'read_json("rows.json.bz2")'),
+    "rows.json": (text('[{"a": 1, "y": 0}]'), "is JSON,", 'read_json("rows.json")'),
     "columns.json": (text('{"a":{"0":1,"1":2},"y":{"0":0,"1":1}}'), "is JSON,", 'read_json("columns.json")'),
     "of_spark.json": (text(LINES), "is JSON lines", "lines=True"),
     "rows.xlsx": (archive({"xl/workbook.xml": "<a/>"}), "is an Excel workbook", 'read_excel("rows.xlsx")'),

@@ -161,10 +161,7 @@ def test_messages_name_the_shard_and_its_own_row(tmp_path):
         with pytest.raises(DataError, match=r"2\.h5: row 5, column 1 is NaN"):
             list(read_blocks(source, 1 << 30))
     third = write_h5(tmp_path / "3.h5", np.ones((9, 2)), np.where(np.arange(9) == 4, np.nan, 1.0))
-    with (
-        open_source([first, third]) as source,
-        pytest.raises(DataError, match=r"3\.h5: the label of row 4 is NaN"),
-    ):
+    with open_source([first, third]) as source, pytest.raises(DataError, match=r"3\.h5: the label of row 4 is NaN"):
         make_target(source)
     fourth = write_h5(tmp_path / "4.h5", np.ones((9, 2)), np.ones(9), sample_weight=np.where(np.arange(9) == 8, -1, 1))
     with (

@@ -275,11 +275,7 @@ def test_cells_find_their_labels_by_barcode(tmp_path, form):
     assert model.evaluate(folder, y=f"{labels}:kind")["accuracy"] == np.mean(model.predict(folder) == frame.kind)
     where = "line 3" if form == "csv" else "row 1"
     for table, column, message in (
-        (
-            mixed[mixed.barcode != CELLS[3]],
-            "kind",
-            r"no label for 1 of the 240 rows of .*matrix.mtx.gz, as CELL3-1",
-        ),
+        (mixed[mixed.barcode != CELLS[3]], "kind", r"no label for 1 of the 240 rows of .*matrix.mtx.gz, as CELL3-1"),
         (pd.concat([mixed.head(1), mixed]), "kind", rf"labels.{form}, {where}: CELL\d+-1 occurs twice"),
         (mixed, "sort", r"no column sort beside a column of names; it has barcode, n, kind"),
         (mixed.assign(kind=mixed.kind.where(np.arange(N + 1) != 1)), "kind", rf"{where}: the label is missing; give"),

@@ -463,10 +463,7 @@ def test_what_a_store_lacks_is_named(store):
             "has no array or group layers/none; .*; it has layers/columns, layers/counts",
         ),
         ({"y": "obs/kind"}, "has no column obs/kind of labels; it has obs/flag, obs/gaps, .*; name one of these"),
-        (
-            {},
-            'has no labels; they could be obs/flag, obs/gaps, .*; name them with y="NAME", y="FILE.npy" or,',
-        ),
+        ({}, 'has no labels; they could be obs/flag, obs/gaps, .*; name them with y="NAME", y="FILE.npy" or,'),
         ({"x": "obs", "y": "obs/type"}, "name an array or a csr_matrix"),
         ({"x": "obs/number", "y": "obs/type"}, "2-dimensional"),
     ):

@@ -9,15 +9,7 @@ import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.solvers.columns.constant import constants_alone, largest_duals
-from streammargin.solvers.columns.dual_pass import (
-    LAST,
-    MEAN,
-    DualPass,
-    Pair,
-    Pulled,
-    budgets,
-    pulled,
-)
+from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, budgets, pulled
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, K, Rows, Shared, W, f4, f8, of, state
 

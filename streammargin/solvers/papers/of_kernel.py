@@ -31,13 +31,7 @@ from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
 from streammargin.solvers.expansion.kept import figures, keep, last_read
-from streammargin.solvers.expansion.matrices import (
-    check_all_symmetric,
-    indefinite,
-    say_indefinite,
-    say_sampled,
-    tested,
-)
+from streammargin.solvers.expansion.matrices import check_all_symmetric, indefinite, say_indefinite, say_sampled, tested
 from streammargin.solvers.expansion.measured import (
     Measured,
     blur,

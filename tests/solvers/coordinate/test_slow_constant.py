@@ -83,13 +83,7 @@ def test_a_pass_equals_the_twin(form, momentum):
     figures = np.zeros((1, sdca.FIGURES))
     for number in range(3):
         order = np.random.default_rng(number).permutation(ROWS)
-        start = (
-            all_at_once(block, numbered_from(0), order, 1),
-            labels,
-            terms("hinge"),
-            make_norm(2.0),
-            np.array([0]),
-        )
+        start = (all_at_once(block, numbered_from(0), order, 1), labels, terms("hinge"), make_norm(2.0), np.array([0]))
         sleep = np.zeros((1, ROWS), np.uint8)
         ahead = sdca.Ahead(momenta, drift, np.array([float(ROWS)]), pace, 0.0) if momentum else None
         sdca.sdca_turns(

@@ -46,8 +46,7 @@ MACHINES = list(itertools.product(KERNELS, LOSSES, COSTS))
 
 
 @pytest.mark.parametrize(
-    "kernel, loss, C",
-    [slow(*each) if each[0] != KERNELS[0] and each[2] == COSTS[-1] else each for each in MACHINES],
+    "kernel, loss, C", [slow(*each) if each[0] != KERNELS[0] and each[2] == COSTS[-1] else each for each in MACHINES]
 )
 def test_the_optimum_is_that_of_an_interior_point_method(kernel, loss, C):
     X, numbers, signs, weights = rows(seed=len(kernel) + len(loss))

@@ -313,17 +313,6 @@ def pull_in(lowest, highest, columns, roots, over, bends, duals, slopes, sweeps)
     return largest
 
 
-@kernel
-def mean_square(columns):
-    """The mean of ||A_j||^2 over the columns j."""
-    starts, ends, _, values = columns
-    total = 0.0
-    for j in range(starts.size):
-        for e in range(starts[j], ends[j]):
-            total += values[e] * values[e]
-    return total / max(1, starts.size)
-
-
 def dual_value(loss: Any, targets: np.ndarray, caps: np.ndarray, duals: np.ndarray) -> float:
     """The rows' part of the dual objective."""
     here = caps > 0.0
@@ -362,5 +351,4 @@ def warm(sample: SampleBlock) -> None:
         add_images(matrix, w, np.zeros(n))
         pulls(matrix, answers.duals, w.copy())
     pull_in(w, w, columns, one, 1.0, -one, answers.duals, answers.slopes, 1)
-    mean_square(columns)
     sweep(1.0, -one, columns, terms, np.arange(d), w, answers)

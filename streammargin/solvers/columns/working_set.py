@@ -42,7 +42,6 @@ COARSE = 0.25  # the same at w = 0 for a nonsmooth loss, whose duals are far fro
 LAST = 5.0  # times tol: violation at which the last round of a smooth loss begins
 ROUNDS = 15  # most rounds of coordinate descent per pass; if they do not suffice, sigma was too large
 NEWTON = 3  # most Newton steps after a slow round, for a smooth loss
-REGULAR = 1e-9  # added to the diagonal of their matrices, relative to its largest entry, if columns are equal
 LIGHT = 0.2  # of all values: if nonzero columns have fewer, a smooth loss is solved to the tolerance, which is cheap
 SWEEPS = 20  # most sweeps per round over the quadratic model of a smooth loss
 SWEPT = 0.5  # they end at this share of the first violation, as it is a model only
@@ -55,12 +54,11 @@ FURTHER = 2.0
 NEARER = 0.5  # factor of sigma if ROUNDS did not suffice
 SMALLEST, LARGEST = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
 BEGIN = 30.0  # the first sigma, relative to that at which the first weights become nonzero
-# the ridge, relative to (||alpha|| / ||w||)^2 / sigma and to the largest curvature of f. It keeps w stable if
-# columns are nearly equal; a larger one would slow the weights down
+# the ridge, relative to (||alpha|| / ||w||)^2 / sigma. It keeps w stable if columns are nearly equal; a larger one
+# would slow the weights down
 STAY = 0.01
 SETTLING = 20  # most steps of the duals between two reads, while the gap of the columns at hand is too large
 WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
-MOST = 0.9  # if the wanted columns have this share of all values, all columns are gathered once
 CLOSE = 0.3  # largest violation, relative to the root, below which the duals of a smooth loss are projected
 OVER = 1.5  # relaxation factor of these projections
 LOOK = 2  # sweeps of projections between two evaluations of the dual objective
@@ -154,9 +152,8 @@ def gather(
     stored, held = values_of(block), gathered.columns
     if held is None or gathered.stored is not stored or not cache.holds(held, k, columns):
         held = gathered.columns = None  # free its memory first
-        sizes, chosen = kernel.sizes(block), np.zeros(problem.features + 1, bool)
+        chosen = np.zeros(problem.features + 1, bool)
         chosen[columns] = True
-        chosen |= sizes[columns].sum() >= MOST * sizes.sum()
         held = cache.of_block(problem, labels_of(problem, state), block, k, chosen)
         gathered.columns, gathered.stored = held, stored
     return cache.matrix(held, k, columns)
@@ -195,9 +192,8 @@ class Inner:
         self.most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
         penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
         lengths = float(np.sum(w[penalised] ** 2)), float(np.sum(alpha**2))
-        ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
-        bend = max(self.most, float(problem.outputs.costs[k])) * kernel.mean_square(matrix)
-        ridge, squares = STAY * min(ridge, bend), np.where(penalised, penalty.square, 0.0)
+        ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
+        squares = np.where(penalised, penalty.square, 0.0)
         self.terms = Terms(np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, w.copy())
         self.centred = Centred(softness, below, caps, alpha)
         self.answers = Answers(np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
@@ -291,7 +287,7 @@ class Inner:
         from_, *entries = kernel.bent_columns(face, self.matrix, slopes)
         bent = SignedColumns(from_[:-1], from_[1:], *entries)
         squares = np.concatenate([[0.0], np.cumsum(bent.values[: from_[-1]] ** 2)])[from_]
-        added = added + REGULAR * float((np.diff(squares) + added).max(initial=0.0)) + 1e-300
+        added += 1e-300
 
         def product(v: np.ndarray) -> np.ndarray:
             self.run.multiplications += 2.0 * float(from_[-1])

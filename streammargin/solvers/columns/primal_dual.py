@@ -17,7 +17,6 @@ from streammargin.solvers.roles import GROUPS, K, Rows, Shared, W, f4, f8, of, s
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
 NECESSARY = 0.8  # or to this share, and rises
 LONG = 0.36  # or this share of all passes was made since the last restart
-PATIENCE = 20  # passes before the last condition applies; without it a start from given weights is slower
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 PIECE = 1 << 16  # rows of a vector of length n per chunk
 
@@ -176,7 +175,7 @@ def _due(state: Restarted, k: int, gap: float) -> bool:
     before, anchor.last_gap[k] = anchor.last_gap[k], gap
     if gap <= SUFFICIENT * anchor.gap[k] or (gap <= NECESSARY * anchor.gap[k] and gap > before):
         return True
-    return bool(state.totals.passes[k] >= LONG * state.number and state.number > PATIENCE)
+    return bool(state.totals.passes[k] >= LONG * state.number)
 
 
 def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list[float]) -> Pulled:

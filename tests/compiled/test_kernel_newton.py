@@ -14,7 +14,6 @@ from streammargin.compiled.jit import kernel as compiled
 from streammargin.losses.base import middle_share
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.columns.gradients import direction
-from streammargin.solvers.newton.best_bound import raise_bound
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
@@ -218,15 +217,3 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         t = steps.lowest(steps.slope_along.of(s.loss), s.softness, caps, *way)
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
         assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
-
-
-def test_the_bound_is_the_best_of_a_segment():
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        v0, v1, g0, g1 = *rng.standard_normal((2, 4)), rng.random(), rng.random()
-        t = np.linspace(0, 1, 2001)
-        values = (1 - t) * g0 + t * g1 - 0.5 * np.sum((np.outer(1 - t, v0) + np.outer(t, v1)) ** 2, axis=1)
-        image = v0.copy()
-        gain = raise_bound(image, g0, v1, g1)
-        assert gain - 0.5 * image @ image == pytest.approx(values.max(), abs=1e-6)
-        assert gain - 0.5 * image @ image >= values.max() - 1e-12

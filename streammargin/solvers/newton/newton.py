@@ -51,7 +51,6 @@ SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST = 400  # most passes of ascent before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
 RATE = 4  # passes of steps on rows whose fall tells how many are left
-BETTER = 0.5  # a relative gap of weights that are better than 0
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 CLOSE = 0.1  # of the softness at given weights: that at weights of cached rows, whose margins are nearly right
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
@@ -241,10 +240,9 @@ def following(solver: LinearSolver[F], problem: Problem, before: LinearState) ->
 
 
 def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> ConjugateState:
-    """The state of steps by products, from the weights of the last pass if they are better than 0."""
+    """The state of steps by products, from the weights of the last pass."""
     after = following(CONJUGATE, problem, before)
-    if watch.estimate <= BETTER:
-        CONJUGATE.begin_at(problem, after, ROWS.weights(problem, before))
+    CONJUGATE.begin_at(problem, after, ROWS.weights(problem, before))
     return after
 
 

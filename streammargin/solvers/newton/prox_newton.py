@@ -28,14 +28,13 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import constants_alone
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.newton import curved_columns
-from streammargin.solvers.newton.best_bound import Bound
 from streammargin.solvers.newton.model import Curved, QuadraticModel, by_blocks, plain
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.bounds import Bounds, bounds_of_group
 from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import OF_OBJECTIVE
-from streammargin.solvers.roles import GROUPS, K, Kept, Shared, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.roles import GROUPS, K, Kept, Shared, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.softness import AIM, AT_WEIGHTS, LEAST_FALL, WIDE, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -88,7 +87,6 @@ class ProxNewton(CertifiedState):
     sums: Curved
     softness: Shared[f8] = of(GROUPS)
     step: LastStep
-    bound: Bound
     theta: Shared[f8] = of(K, W)
     zeros: Shared[b1] = of(K, W)
     columns: Shared[i8] = of(K, W, shrinks=True)
@@ -179,7 +177,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
         state.step.scale *= factor
-        state.zeros[:], state.bound = False, new(Bound, problem)
+        state.zeros[:] = False
         self._soften_anew(problem, state)
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
 
@@ -286,10 +284,6 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
             self._find_zeros(problem, state, k, proof)
         unsolved = self.report(problem, state).estimate[active] > problem.tol
         state.due[active] = unsolved & (state.begun or state.columns.shape[1] > 1)
-
-    def bound(self, problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> float:
-        """Under the ridge alone that of the best mean of all reads' duals, as those of one may be far from optimal."""
-        return state.bound.raised(k, proof) if plain(problem) else proof.dual
 
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:

@@ -46,15 +46,11 @@ class CertifiedByRead(LinearSolver[L]):
         clear(state.sums)
         state.w[done], state.sums.weights[done, kernel.MISTAKES] = state.best_w[done], mistakes
 
-    def bound(self, problem: Problem, state: L, k: int, proof: Bounds) -> float:
-        """The lower bound on the objective of group k that the read proves."""
-        return proof.dual
-
     def prove(self, problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
         """Keep what a read of all rows proves of the weights, and return it, by group."""
         proofs = {k: bounds_of_group(problem, k, state.w, state.sums) for k in active.tolist()}
         dual = np.full(problem.groups, -math.inf)
-        dual[active] = [self.bound(problem, state, k, proof) for k, proof in proofs.items()]
+        dual[active] = [proof.dual for proof in proofs.values()]
         keep_bounds(state.best, dual, np.full(problem.groups, math.inf))
         found = [proofs[k].weights if k in proofs else None for k in range(problem.groups)]
         keep_weights(problem, state, state.w.copy(), found)

@@ -31,7 +31,7 @@ from streammargin.solvers.cache.rows import Kept as Piece
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 from streammargin.solvers.coordinate.coupled import INNER, OUTER, Coupled, CoupledAscent
-from streammargin.solvers.coordinate.dual_ascent import SETTLING, VISITS, Ascent, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import SETTLED, SETTLING, VISITS, Ascent, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.roles import GROUPS, K, Kept, N, Role, Rows, Sum, Total, f8, of, state, state_bytes, u1
@@ -41,7 +41,7 @@ from streammargin.solvers.visits import Visit
 ASLEEP = 255  # a counter that no visit of a read wakes
 COPIES = 3  # of rows in one place: those that come, and all of them anew, lie beside them for a while
 LEAST_ROOM = 4 << 20  # bytes of rows in one place; with less, rounds do little
-COARSE, ENOUGH, LEAST = 0.3, 0.1, 0.3  # own gap: this share of the gap of all, at most COARSE; at least LEAST of tol
+COARSE, LEAST = 0.3, 0.3  # own gap: a share of the gap of all, at most COARSE; at least LEAST of tol
 GAP = 0  # the column of the running figures of a pass that has the gap
 
 
@@ -217,7 +217,7 @@ class Apart(Solver[P]):
         order = permutation(-(-piece.rows.rows() // group), problem.seed, state.number, 0, cached.settling, 2)
         self.steps(problem, state, active, piece, (order, group), found)
         known = np.minimum(np.array([each.gap for each in best_figures(problem, state.best)], np.float64), COARSE)
-        goal = np.maximum(LEAST * problem.tol, ENOUGH * known) * np.abs(state.best.primal)
+        goal = np.maximum(LEAST * problem.tol, SETTLED * known) * np.abs(state.best.primal)
         if (found[:, GAP] + self.behind(problem, state) <= goal)[active].all():
             self.skip_remaining(problem, state)
         return None if cached.settling >= SETTLING else cached.settling / SETTLING

@@ -17,7 +17,7 @@ from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.products import AHEAD, add_pulls, ahead
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, in_turn, take_turns, visit
 from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
-from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, TURN_ROWS, TURNS, VISITS
+from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, SETTLED, TURN_ROWS, TURNS, VISITS
 from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
 from streammargin.solvers.linear import keep_weights
 from streammargin.solvers.problem import Problem
@@ -30,10 +30,10 @@ from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, 
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-# Rows of several blocks are visited until they have this share of the gap that the first visit met, at most so many
+# Rows of several blocks are visited until they have SETTLED of the gap that the first visit met, at most so many
 # times. MNIST, softmax, C = 1, 6% of the rows at hand: 1e-3 in 28 reads and 21.7 CPU s; with 2 visits 1.7e-2 after 36
 # reads and 8.4 s; with 20 visits, .03: 18 reads and 32.9 s
-SETTLED, MOST_VISITS = 0.1, 8
+MOST_VISITS = 8
 # Weights lie as rows read them: those of a line together, or for sparse rows those of a column
 OUTER = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
 INNER = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")

@@ -35,7 +35,7 @@ TURNS = 64  # most turns of several blocks: alternating between blocks keeps the
 TURN_ROWS = 512  # least rows per turn, as a kernel call costs as much as some rows
 VISITS = 2  # visits of each row while several blocks are in memory: a second visit costs less than a read
 PIECE = 1 << 16  # rows of a vector of length n per chunk, to avoid copies of length n
-SETTLED, SETTLING = 0.1, 200  # of the gap of all rows, that of cached ones; most visits of these after a pass
+SETTLED, SETTLING = 0.1, 200  # share of an earlier gap that settles rows; most visits of cached ones after a pass
 VISIT = 2  # multiplications per value of a visited row
 Beside = tuple[np.ndarray, np.ndarray, kernel.Ahead | None]  # powers, their sums, and momentum, as in `sdca_turns`
 

@@ -45,8 +45,7 @@ TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
 SAMPLED = 6  # the same with a sample
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
-A_VISIT = 10  # overhead of a row's visit, in values
-A_LINE = 10, 100  # the same of a line, for losses of all lines together: with kinks, and smooth
+A_VISIT = 10, 100  # overhead of a row's visit for each line, in values: of a loss with kinks, and a smooth one
 SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST = 400  # most passes of ascent before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
@@ -226,7 +225,7 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
             return ""
         a_step = conjugate.PRODUCTS * conjugate.product(problem)
     awake = max(1.0, float(state.figures[:, VISITS].sum())) / (rows * active.size)
-    a_pass = awake * PASS_WORK * lines * (problem.values + A_LINE[smooth(problem.loss)] * rows)
+    a_pass = awake * PASS_WORK * lines * (problem.values + A_VISIT[smooth(problem.loss)] * rows)
     most = TAKEN_JOINT * a_step / a_pass
     left = SLOWS * predicted_left(problem, watch, state.number, estimate)
     return after if state.number + left >= most else ""
@@ -333,5 +332,5 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
     """Whether ascent is predicted to take more passes in all than Newton steps cost: their number x a step / a pass."""
     steps = SAMPLED if sample.samples(problem) else TAKEN
-    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows))
+    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT[False] * problem.rows))
     return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)

@@ -18,8 +18,8 @@ from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns, Penalty
 from streammargin.penalties.lp import LpSquare
+from streammargin.reading import plan
 from streammargin.reading.labels import NONE, SlicedLabels, codes_of_tasks
-from streammargin.reading.plan import SLACK_BYTES, check_read
 from streammargin.reading.tasks import Tasks
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.sources.arrays import as_weights
@@ -55,7 +55,7 @@ def read_labels(
     own = getattr(task.loss, "epsilons", None)
     each = 0 if source.rereads_labels() else (8 if task.numeric else 2) * max(1, len(source.outputs() or ()))
     given = 0 if own is None or isinstance(own, str) else 8
-    check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
+    plan.check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
     weights = source.sample_weight()
     labels = SlicedLabels(
@@ -120,7 +120,7 @@ def make_problem(source: Source, task: Task, options: Options, read: LabelsRead,
         keeps_pass=options.early_stop is not None,
         top=options.top,
         numeric=task.numeric,
-        budget=max(0, budget - SLACK_BYTES),  # for counted arrays
+        budget=max(0, budget - plan.SLACK_BYTES),  # for counted arrays
         entries=source.nnz,
         largest_square=source.largest_square,
         mapped=options.map is not None,

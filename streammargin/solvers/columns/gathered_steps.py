@@ -51,10 +51,9 @@ from streammargin.solvers.visits import Visit
 
 SHARE = 0.75  # of the budget, after all else: bytes for columns
 LEAST = 0.02  # least share of all values that must fit, and a column without zeros
-NEAR = 0.95  # of the limit: the pull of columns that are gathered from rows in memory, as a missed one costs a pass
+NEAR = 0.95  # of the limit: the pull of columns that are gathered, as a missed one costs a pass
 FIRST, GROWTH = 200, 4  # most columns at first, and times those with weights
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
-WIDE = 0.7, 0.85, 1.0  # the same out of core, as far as there is room: the next weights may want more
 VALUES = 1 << 14  # of sparse rows that are copied at once
 COPIED = 48  # bytes of such a value: whether it is of the columns, and places, row, column and value of those that are
 
@@ -261,18 +260,16 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         """Choose the columns of all groups that the next read gathers; of the first ones if they do not all fit."""
         groups, most, chosen = active.tolist(), room(problem), state.gathered.chosen
         solved = chosen.copy()  # since their pull was summed up
-        for some, near in [*((groups, near) for near in WIDE), (groups[:1], 1.0)]:
+        for some in (groups, groups[:1]):
             chosen[:] = False
             for k in some:
-                chosen |= self._fitting(problem, state, k, near, solved, most)
+                chosen |= self._fitting(problem, state, k, solved, most)
             if bytes_of(problem, state.values)[chosen].sum() <= most:
                 return
 
-    def _fitting(
-        self, problem: Problem, state: OnGathered, k: int, near: float, solved: np.ndarray, most: int
-    ) -> np.ndarray:
+    def _fitting(self, problem: Problem, state: OnGathered, k: int, solved: np.ndarray, most: int) -> np.ndarray:
         """The columns (d,) that matter for group k; if they do not fit those that are furthest from optimality."""
-        chosen: np.ndarray = self._wanted(problem, state, k, near)
+        chosen: np.ndarray = self._wanted(problem, state, k)
         taken = bytes_of(problem, state.values)
         if taken[chosen].sum() > most:
             image, w = problem.view(state.image, k), problem.view(state.w, k)
@@ -283,9 +280,9 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         return chosen
 
     @staticmethod
-    def _wanted(problem: Problem, state: OnGathered, k: int, near: float) -> np.ndarray:
-        """The columns (d,) with weights, and some of those whose pull is at least `near` times its limit."""
-        image, w = problem.view(state.image, k), problem.view(state.w, k)
+    def _wanted(problem: Problem, state: OnGathered, k: int) -> np.ndarray:
+        """The columns (d,) with weights, and some of those whose pull is at least NEAR times its limit."""
+        image, w, near = problem.view(state.image, k), problem.view(state.w, k), NEAR
         used = int(np.count_nonzero(w[:, :-1].any(axis=0)))
         enough = max(FIRST, GROWTH * used)
         chosen = few_columns.wanted(problem, image, w, near)
@@ -324,7 +321,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         if not state.gathered.opened:
             k, none = self._turn(problem, state), np.zeros(problem.features, bool)
             self._begin_at(problem, state, k, ~none)
-            state.gathered.chosen[:] = self._fitting(problem, state, k, NEAR, none, room(problem))
+            state.gathered.chosen[:] = self._fitting(problem, state, k, none, room(problem))
             self._open(problem, state, slice(k * problem.lines, (k + 1) * problem.lines))
             self.gather(problem, state, np.array([k]), block, 0)
         if self._improve(problem, state):

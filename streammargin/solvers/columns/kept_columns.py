@@ -26,15 +26,12 @@ from streammargin.solvers.state import State, labels_of
 
 LEAST = 0.05  # least share of all values that must fit; below it each column waits too long
 SETTLED = 1e-3  # weight of |A_j.alpha| in the score of a column without a violation
-RISEN = 1.5  # if the norm of the violations grows by this factor from read to read, sigma was too large
-FALLEN = 0.7  # if it falls to this share, sigma may grow
 CROWD = 3.0  # if the working set is larger than this times the cache, proximal steps are faster
 EARLY = 5  # passes in which that is allowed, as the first weights are inaccurate
 BENT = 8 + 4  # bytes per value in a Newton step
 VECTORS = 8  # temporary vectors of length d + 1 in `choose`
 COPIES = 3  # of values that holders send: as they came, as they are added up, and all of them in one array
-WIDE = 0.7  # a group is gathered from this share of its root on, as long as there is room: the next weights may want it
-SMALL, COARSE, LEAST_GAP = 0.01, 0.3, 0.05  # gap of the columns at hand: of that known, at most COARSE; least, of tol
+SMALL = 0.05  # steps end at this share of the known gap, as the columns at hand have it
 
 
 @state
@@ -112,8 +109,8 @@ def choose(problem: Problem, penalty: Split, kept: KeptState, k: int, at: Positi
     values = np.bincount(penalty.of, columns.sizes[k][:-1], groups).astype(np.int64)
     if values[matter].max(initial=0) > stored:  # it could never be gathered
         return math.inf
-    order = np.lexsort((-score, ~matter))
-    order = order[(matter | (pulled >= WIDE * penalty.roots))[order]]
+    order = np.flatnonzero(matter)
+    order = order[np.argsort(-score[order], kind="stable")]
     here = np.zeros(groups, bool)
     here[order[np.cumsum(values[order]) <= stored]] = True
     columns.chosen[k] = here[penalty.of]
@@ -123,15 +120,11 @@ def choose(problem: Problem, penalty: Split, kept: KeptState, k: int, at: Positi
 def next_sigma(kept: KeptState, k: int, sigma: float, following: float, off: float, crowd: float) -> float:
     """The next step size of the duals; following: the proposal of the last steps.
 
-    While some columns wait, large steps of the duals undo the progress on others. So sigma grows only if the norm of
-    all violations fell, and is reduced if it rose; off: that norm at this read.
+    While some columns wait, large steps of the duals undo the progress on others. So sigma is reduced if the norm of
+    all violations rose; off: that norm at this read.
     """
     before, kept.off[k] = kept.off[k], off
-    if crowd <= 1.0:
-        return following
-    if off > RISEN * before:
-        return min(following, working_set.NEARER * sigma)
-    return following if off <= FALLEN * before else min(following, sigma)
+    return following if crowd <= 1.0 or off <= before else min(following, working_set.NEARER * sigma)
 
 
 def begin(problem: Problem, kept: KeptState) -> None:
@@ -197,8 +190,7 @@ def improve(problem: Problem, penalty: Split, state: State, kept: KeptState, k: 
     targets, others = state.labels.targets_of(k), kept.others[k]
     below = targets - others if problem.numeric else -others
     task = ColumnTask(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
-    primal, dual = float(state.best.primal[k]), float(state.best.dual[k])
-    goal = max(LEAST_GAP * problem.tol * primal, SMALL * min(primal - dual, COARSE * primal))
+    goal = SMALL * float(state.best.primal[k] - state.best.dual[k])
     at.w[columns], task = working_set.settle(problem, penalty, state, task, at.w[columns], goal)
     at.alpha[:] = task.alpha
     return task.sigma

@@ -35,7 +35,7 @@ VECTORS = 16  # arrays of the weights during a step
 BENDS = 2  # second derivatives of a row and line: straight and crossed
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
 PRODUCTS = 200  # most products of a step; and no step follows so many
-INEXACT, REACHED = 0.1, 0.2  # what a step leaves of its first violation; or this part of the goal, if that is more
+INEXACT = 0.1  # what a step leaves of its first violation, or of the goal, if that is more
 LONGER, SHORTER = 2.0, 0.7  # `bound` grows by this factor if it was too small, and falls at each step
 SHARES = 20  # most halvings of a step
 LEAST = 1e-10  # least second derivative of a weight, relative to the largest
@@ -327,7 +327,7 @@ def _model(few: Few, w: np.ndarray, image: np.ndarray, at: StepUnderWay) -> Iter
     """Bring the step from w near the minimum of the quadratic model plus R; image: what the duals pull."""
     objective, diagonal = few.problem.objective, (yield from few.diagonal())
     longest = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max()) + 1e-300))
-    goal = REACHED * AIM * few.problem.tol * float(_lengths(objective.penalised(image)).max(initial=0.0))
+    goal = INEXACT * AIM * few.problem.tol * float(_lengths(objective.penalised(image)).max(initial=0.0))
     if not at.step.size:
         at.step, at.bent, at.ahead, at.bent_ahead = np.zeros((4, *few.shape))
     while at.made < PRODUCTS and not at.modelled:

@@ -59,8 +59,7 @@ BEGIN = 30.0  # the first sigma, relative to that at which the first weights bec
 STAY = 0.01
 SETTLING = 20  # most steps of the duals between two reads, while the gap of the columns at hand is too large
 WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
-CLOSE = 0.3  # largest violation, relative to the root, below which the duals of a smooth loss are projected
-OVER = 1.5  # relaxation factor of these projections
+OVER = 1.5  # relaxation factor of the projections of the duals of a smooth loss
 LOOK = 2  # sweeps of projections between two evaluations of the dual objective
 LOOKS = 12  # most such evaluations
 SURE = 0.9  # of tol: the rest is for columns that were not gathered, and rounding
@@ -339,7 +338,7 @@ def minimise(
     for turn in range(ROUNDS):
         violation, worst, slow = f.sweep(turn)
         first = first or violation
-        if prove and worst <= CLOSE and (proof := f.proof()) is not None:
+        if prove and (proof := f.proof()) is not None:
             return chosen, sigma, proof
         exact = not soft and worst <= LAST * problem.tol
         if exact or (violation <= enough * first and turn > 0):

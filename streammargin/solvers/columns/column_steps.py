@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,7 +63,6 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     """
 
     name = "steps on columns"
-    state_class: ClassVar[type] = OnColumns
     adds = ("read", "coming")
 
     def plan(self, problem: Problem) -> ColumnPlan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -94,7 +93,6 @@ class PaperSteps(DualPass[PaperPair]):
     name = "steps of the paper"
     dual: bool = entry(False, YesNo(), "Algorithm 1 in place of 2")
     scale: float = entry(1.0, POSITIVE, "times the step of the paper")
-    state_class: ClassVar[type[PaperPair]] = PaperPair
     keeps_best = False
 
     def first_pace(self, problem: Problem, state: PaperPair, mass: float, squares: np.ndarray) -> None:

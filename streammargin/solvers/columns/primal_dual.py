@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -99,7 +99,6 @@ class RestartedSteps(DualPass[R]):
     """
 
     name = "restarted steps"
-    state_class: ClassVar[type] = Restarted
 
     def first_pace(self, problem: Problem, state: R, mass: float, squares: np.ndarray) -> None:
         """Set tau for each column, up to a factor."""

@@ -70,7 +70,6 @@ class Conjugate(Truncated[ConjugateState]):
     """Newton steps on all rows in memory, without a Hessian."""
 
     name = "newton's products"
-    state_class = ConjugateState
     loose = 0.25
 
     def reserved_bytes(self, problem: Problem) -> int:

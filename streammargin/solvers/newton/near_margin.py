@@ -10,7 +10,7 @@ as centres of the next read. The others are farther from the margin, so that the
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,6 @@ class NearMargin(CertifiedByRead[NearState]):
     """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"
-    state_class: ClassVar[type[NearState]] = NearState
     mapped = False
     adds = ()
 

@@ -120,7 +120,6 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
     couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, TASKS, PATH, FOLDS)
-    state_class: ClassVar[type[ProxNewton]] = ProxNewton
 
     def lacks(self, penalty: Penalty, free: bool) -> str | None:
         able = penalty.proximal or isinstance(penalty, LpSquare)  # the exponent of lp is checked elsewhere

@@ -13,7 +13,7 @@ that step on the sample, in memory, as they do on all rows (truncated.py). What 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -160,7 +160,6 @@ class Sampled(Truncated[SampledState]):
     """Newton steps on a weighted sample of the rows, and exact gradients."""
 
     name = "newton's sample"
-    state_class: ClassVar[type[SampledState]] = SampledState
     mapped = False
     adds = ()
     loose = 0.05

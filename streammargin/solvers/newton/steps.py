@@ -5,8 +5,6 @@ Each pass makes some steps, and ends with a visit of all rows at frozen weights 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from streammargin.losses.base import middle_share, smooth
@@ -64,7 +62,6 @@ class Steps(CertifiedByRead[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"
-    state_class: ClassVar[type[StepsState]] = StepsState
 
     def sum_bytes(self, problem: Problem) -> int:
         return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))

@@ -268,7 +268,6 @@ class Interior(CertifiedByRead[InteriorPoints]):
     """Interior points for the tasks of a value of C together: a read is an iteration, and certifies where it is."""
 
     name = "interior points of newton"
-    state_class = InteriorPoints
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1

@@ -69,7 +69,7 @@ S = TypeVar("S", bound=LinearState)
 class LinearSolver(Solver[S]):
     """A solver whose point is linear."""
 
-    def certified(self, problem: Problem, state: S) -> np.ndarray:
+    def certified(self, state: S) -> np.ndarray:
         """The weights (K, d+1) float64 that the last exact figures belong to."""
         return state.best_w.astype(np.float64, copy=False)
 
@@ -80,7 +80,7 @@ class LinearSolver(Solver[S]):
     def point(
         self, problem: Problem, state: S, column: float, proven: bool, kept: BestKept | None = None
     ) -> LinearPoint:
-        found = self.certified(problem, state) if proven else self.weights(problem, state)
+        found = self.certified(state) if proven else self.weights(problem, state)
         w = found if kept is None else kept.w
         return LinearPoint(centred(problem, w), column, self.zeros(problem, state))
 

@@ -78,7 +78,7 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
     return solve(problem, leaves.parts(problem, drawn.rows), labels, proximal, w, np.zeros_like(w), goal)
 
 
-def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:
+def largest_share(labels: Labels, k: int, duals: np.ndarray) -> float:
     """The largest dual (m,) of the sample relative to its cap; 1 if all are 0.
 
     For nearly separable rows at a large C, duals stay far below the caps, so centres and steps should be small too.

@@ -128,7 +128,7 @@ class Steps(CertifiedByRead[StepsState]):
         if done:
             share = 1.0
             if not smooth(problem.loss):
-                share = sample.largest_share(problem, drawn.labels, k, now.centres)
+                share = sample.largest_share(drawn.labels, k, now.centres)
                 if drawn.rows.rows() == problem.rows:
                     state.alpha[k] = now.centres
                 else:

@@ -143,7 +143,7 @@ class Adaptive(WholePass[AdaptiveState]):
         number = state.order[state.position]
         state.position += 1
         own_rows = block.rows()
-        block, ids = self._with_kept(problem, state, block, first)
+        block, ids = self._with_kept(state, block, first)
         inverted = _columns(block)
         # cost of a Gram column, relative to all values: with the transpose, only the columns of one row
         share = stored(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
@@ -167,7 +167,7 @@ class Adaptive(WholePass[AdaptiveState]):
         if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 
-    def _with_kept(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> tuple[Block, np.ndarray]:
+    def _with_kept(self, state: AdaptiveState, block: Block, first: int) -> tuple[Block, np.ndarray]:
         """The block and the rows kept of the others, and the numbers of all these rows."""
         ids = np.arange(first, first + block.rows())
         kept = state.kept.pieces.get("rows")

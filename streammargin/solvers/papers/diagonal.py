@@ -132,7 +132,7 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         if self.fixed:
             state.curvature[:] = min(self.square_norm(state), self._safe(state)) or 1.0
 
-    def box(self, problem: Problem, state: DiagonalState) -> float:
+    def box(self, state: DiagonalState) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
         t, R = state.number, self.largest_norm(state)
         grown = DECAYS[self.decay](t)
@@ -150,7 +150,7 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         state.sums.seen += block.rows()
         # the rows have norm at most 1, so 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
-        momentum, box, scale = self.momentum(state), self.box(problem, state), 1.0 / self.largest_norm(state)
+        momentum, box, scale = self.momentum(state), self.box(state), 1.0 / self.largest_norm(state)
         for seen, margins in look(problem, state, block, first):
             at = slice(seen.first, seen.first + seen.rows.rows())
             for k in active:

@@ -358,7 +358,7 @@ class OfKernel(WholePass[Any]):
     # what is found
 
     def point(self, problem: Problem, state: Any, column: float, proven: bool, kept: BestPass | None = None) -> Any:
-        w = self.certified(problem, state) if proven else self.weights(problem, state)
+        w = self.certified(state) if proven else self.weights(problem, state)
         return self._expansion(problem, state, found_in(w[:, 0::2]) if kept is None else state.gram.kept)
 
     def _expansion(self, problem: Problem, state: Any, found: Found) -> Expansion:

@@ -51,4 +51,4 @@ class Mirror(HardPrimal):
         """Whether every a_i.w >= 1 - tol: the minimum of its objective."""
         if figures.margin_lower is None or not figures.margin_lower > 0.0:
             return False
-        return figures.margin_lower * lp_norm(self.certified(problem, state)[k], problem.p) >= 1.0 - problem.tol
+        return figures.margin_lower * lp_norm(self.certified(state)[k], problem.p) >= 1.0 - problem.tol

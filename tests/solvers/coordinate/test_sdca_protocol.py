@@ -96,7 +96,7 @@ def test_the_best_weights_so_far_are_kept_with_their_figures(C, make):
         for array in (state.alpha, state.theta):
             array[:, ::2] *= damage
         figures = certify(solver, problem, state, block)[0][0]
-        w = solver.certified(problem, state).tolist()
+        w = solver.certified(state).tolist()
         found.append((w, figures.primal, figures.dual, figures.margin_lower, figures.margin_upper))
     assert found[0] == found[1]
 

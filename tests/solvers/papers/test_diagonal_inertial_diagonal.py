@@ -171,11 +171,11 @@ def test_an_interrupted_pass_leaves_the_certificate_alone():
     state = started(solver, problem, X, y)
     for t in range(1, 20):
         report = one_pass(solver, problem, state, X, t)
-    known, weights = report.certificate[0], solver.certified(problem, state).copy()
+    known, weights = report.certificate[0], solver.certified(state).copy()
     visit_all(solver, problem, state, 20, DenseBlock(X[:7], 0.0))
     after = solver.end_pass(problem, state, np.array([0])).certificate[0]
     assert (after.margin_lower, after.margin_upper) == (known.margin_lower, known.margin_upper)
-    np.testing.assert_array_equal(solver.certified(problem, state), weights)
+    np.testing.assert_array_equal(solver.certified(state), weights)
 
 
 SOLVERS = ["diagonal", "inertial-diagonal"]

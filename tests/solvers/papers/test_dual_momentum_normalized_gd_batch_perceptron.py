@@ -150,7 +150,7 @@ def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(met
     problem = make_problem(X, codes, loss=options.get("loss", "hinge"))
     best, before, solver = -np.inf, np.inf, make_solver(method)
     for _, state, w, report in passes(solver, problem, codes, [(0, DenseBlock(X, 0.0))], 300):
-        figures, proven = report.certificate[0], solver.certified(problem, state)[0]
+        figures, proven = report.certificate[0], solver.certified(state)[0]
         best = max(best, (A @ w[0, :-1]).min())
         assert figures.margin_lower == pytest.approx(best, abs=1e-12)
         assert (A @ proven[:-1]).min() / np.linalg.norm(proven) == pytest.approx(best, abs=1e-12)

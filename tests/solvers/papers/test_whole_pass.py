@@ -69,14 +69,14 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
         for first, block in blocks:
             method.run_block(problem, state, active, block, first)
         report = method.end_pass(problem, state, active)
-    known = method.certified(problem, state).copy()
+    known = method.certified(state).copy()
     begin_pass(method, problem, state, 6)
     method.run_block(problem, state, active, *blocks[0][::-1])
     broken = method.end_pass(problem, state, active)
     assert broken.certificate is not None and np.isinf(broken.estimate).all()
     for name, value in vars(report.certificate[0]).items():
         assert np.array_equal(getattr(broken.certificate[0], name), value), name
-    assert np.array_equal(method.certified(problem, state), known)
+    assert np.array_equal(method.certified(state), known)
     assert np.linalg.norm(method.weights(problem, state)) == pytest.approx(1)
 
 

@@ -206,7 +206,7 @@ def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
     found, weights = [], []
     for _ in range(2):
         found.append(certify(method, problem, state, block)[0][0])
-        weights.append(method.certified(problem, state)[0].copy())
+        weights.append(method.certified(state)[0].copy())
         state.theta[0, ::2] *= 0.5  # a worse direction
     kept = solver == "perceptron"
     assert np.array_equal(*weights) == kept

@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.compiled import look
 from streammargin.compiled import row_norms as norms
-from streammargin.compiled.certificate import sum_losses
+from streammargin.compiled.look import DUAL_SUMS, Frozen, Looked, Prox
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -59,7 +59,11 @@ def add(problem: Problem, kept: BestKept, block: Block, first: int) -> None:
             sum_margins(problem, seen.labels, seen.scores(kept.w), kept.smallest, kept.mistakes, kept.wrong)
         norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
         return
-    sum_losses(block, numbers, labels, problem.loss, kept.w, blur(kept.w), kept.losses, kept.wrong)
+    K, width = kept.w.shape
+    found = Looked(kept.losses[None], np.zeros((K, 0, DUAL_SUMS)), np.zeros((K, 0, width)), kept.wrong[None])
+    none, point = np.zeros((K, 0)), Frozen(kept.w[None], np.zeros((1, K)), blur(kept.w)[None])
+    rule = Prox(none, none, np.full(K, np.inf), np.zeros(K))
+    look.look(block, numbers, labels, problem.loss, np.arange(K), point, rule, found, frozen=True)
 
 
 def figures(problem: Problem, kept: BestKept, best: Best) -> list[Figures]:

@@ -16,7 +16,7 @@ from streammargin.solvers.proof.rounding import TERM, mean_rounding, norm_roundi
 
 
 class Sums(NamedTuple):
-    """Sums over the rows of one problem for frozen weights: the columns of compiled/certificate.py.
+    """Sums over the rows of one problem for frozen weights: the columns of compiled/look.py.
 
     losses: sum of cap_i phi(u_i); duals: of the rows' shares of the dual; alpha: of the duals themselves; slack: the
     smallest of the rows (a margin, or minus a violation); mistakes: rows missed. What rounding is judged by: summed,

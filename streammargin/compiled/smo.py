@@ -32,29 +32,6 @@ def fall(b: float, slope: float, over: float, under: float) -> float:
     return slope - under if b > 0.0 else slope + over
 
 
-@kernel
-def bounds_of_constant(f, b, t, low, high, bend, over, under):
-    """(largest rise, smallest fall): the constant of the optimum lies between them, once they have met."""
-    most, least = -math.inf, math.inf
-    for i in range(f.size):
-        slope = t[i] - f[i] - bend[i] * b[i]
-        if b[i] < high[i]:
-            most = max(most, rise(b[i], slope, over, under))
-        if b[i] > low[i]:
-            least = min(least, fall(b[i], slope, over, under))
-    return most, least
-
-
-@kernel
-def violations(f, b, t, low, high, bend, over, under, constant, out):
-    """out[i]: how far row i is from its optimum at this constant, > 0 if b may grow, < 0 if it may fall."""
-    for i in range(f.size):
-        slope = t[i] - f[i] - bend[i] * b[i] - constant
-        up = rise(b[i], slope, over, under) if b[i] < high[i] else 0.0
-        down = fall(b[i], slope, over, under) if b[i] > low[i] else 0.0
-        out[i] = up if up > 0.0 else min(down, 0.0)
-
-
 @along
 def _room(b, step, low, high, kinked):
     """How far b may move along this direction before it meets a bound or a kink."""
@@ -202,8 +179,6 @@ def losses_at(loss, f, scale, constant, sign, target, caps, off):
 def warm(sample: SampleBlock) -> None:
     each = [np.zeros(2) for _ in range(6)]
     f, b, t, low, high, bend = each
-    bounds_of_constant(f, b, t, low, high, bend, 0.0, 0.0)
-    violations(f, b, t, low, high, bend, 0.0, 0.0, 0.0, np.zeros(2))
     for dtype in (np.float32, np.float64):
         K = np.eye(2, dtype=dtype)
         solve(K, np.arange(2), np.arange(2), f, b, t, low, high, bend, 0.0, 0.0, True, 1.0, 1)

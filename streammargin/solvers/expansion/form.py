@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled import smo
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.state import labels_for
@@ -49,16 +48,23 @@ class Form(NamedTuple):
         low, high = np.where(np.isinf(self.low), -most, self.low), np.where(np.isinf(self.high), most, self.high)
         return self._replace(low=low, high=high)
 
+    def slopes(self, f: np.ndarray, b: np.ndarray, constant: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """The derivatives of the dual along growing and falling b, without bounds."""
+        slope = self.t - f - self.bend * b - constant
+        rise = np.where(b >= 0.0, slope - self.under, slope + self.over)
+        return rise, np.where(b > 0.0, slope - self.under, slope + self.over)
+
     def bounds(self, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-        """(largest rise, smallest fall): see compiled/smo.py."""
-        up, down = smo.bounds_of_constant(f, b, self.t, self.low, self.high, self.bend, self.over, self.under)
-        return float(up), float(down)
+        """(largest rise, smallest fall): the constant of the optimum lies between them, once they have met."""
+        rise, fall = self.slopes(f, b)
+        most = rise.max(where=b < self.high, initial=-math.inf)
+        return float(most), float(fall.min(where=b > self.low, initial=math.inf))
 
     def violations(self, f: np.ndarray, b: np.ndarray, constant: float) -> np.ndarray:
         """How far each row is from its optimum at this constant; signed, as its coefficient may move."""
-        out = np.empty(f.size)
-        smo.violations(f, b, self.t, self.low, self.high, self.bend, self.over, self.under, constant, out)
-        return out
+        rise, fall = self.slopes(f, b, constant)
+        up, down = np.where(b < self.high, rise, 0.0), np.where(b > self.low, fall, 0.0)
+        return np.where(up > 0.0, up, np.minimum(down, 0.0))
 
     def slack(self, f: np.ndarray, constant: float) -> np.ndarray:
         """How far each row is from violating its optimum with a coefficient of 0; below 0: by how much it does."""

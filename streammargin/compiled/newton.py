@@ -19,6 +19,7 @@ from numba.extending import register_jitable
 
 from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
 from streammargin.compiled.jit import kernel
+from streammargin.compiled.look import CHUNK
 from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import SampleBlock, weights
 from streammargin.losses.base import attained, gap_of, slope_of
@@ -26,7 +27,6 @@ from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 from streammargin.rows.labels import Labels
 
 PRIMAL, DUAL, GAP, ACTIVE, SUMS = range(5)  # sums of `attain`; GAP: of the losses' gaps; ACTIVE: positive slopes
-CHUNK = 512  # rows processed at a time
 FLAT = 0.03  # a line search ends if the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step

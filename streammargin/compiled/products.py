@@ -29,19 +29,18 @@ from streammargin.compiled.judged import (
     StepAsked,
     judge_of,
 )
-from streammargin.compiled.look import told_of_rows
-from streammargin.compiled.newton import CHUNK, FLAT, SEARCH_STEPS, narrowed
+from streammargin.compiled.look import CHUNK, VALUES, told_of_rows
+from streammargin.compiled.newton import FLAT, SEARCH_STEPS, narrowed
 from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock
 from streammargin.rows.labels import Labels, RowNumbers
 
 LEAST = 16  # least rows of a chunk, of which CHUNK is the most
-VALUES = 1 << 16  # most values of a chunk of more rows than the least
 
 
 @register_jitable
-def _chunk_of(width, lines):
+def chunk_of(width, lines):
     """How many rows of this many values and scores are in a chunk."""
     return min(CHUNK, max(LEAST, VALUES // max(width, lines)))
 
@@ -49,7 +48,7 @@ def _chunk_of(width, lines):
 @kernel
 def add_scores(block, w, scores):
     """Set scores (n, lines) to those of all rows at w."""
-    size = _chunk_of(block.features() + 1, 1)
+    size = chunk_of(block.features() + 1, 1)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
         block.scores_of(start, stop, w, scores[start:stop])
@@ -116,7 +115,7 @@ def _pulls(labels, judge, k, start, stop, scores, bends, R, chunk):
 def find_bends(labels, judge, k, scores, bends):
     """Fill `bends` of all rows at these scores (n, lines)."""
     rows, lines = scores.shape
-    m = _chunk_of(1, lines)
+    m = chunk_of(1, lines)
     R, chunk = np.empty((m, lines)), _scored(lines, m)
     for start in range(0, rows, m):
         _pulls(labels, judge, k, start, min(start + m, rows), scores, bends, R, chunk)
@@ -128,7 +127,7 @@ def add_gradient(block, labels, judge, k, scores, bends, image):
 
     judge: of the loss (`judge_of`). k: the first line of the group.
     """
-    lines, size = scores.shape[1], _chunk_of(block.features() + 1, scores.shape[1])
+    lines, size = scores.shape[1], chunk_of(block.features() + 1, scores.shape[1])
     R, total, chunk = np.empty((size, lines)), 0.0, _scored(lines, size)
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
@@ -152,7 +151,7 @@ def _bend_scores(bends: np.ndarray, Z: np.ndarray, R: np.ndarray) -> None:
 @kernel
 def add_curved(block, bends, v, scores, image):
     """Add A^T (second derivatives) A v to image, and set scores (n, lines) to those of v."""
-    lines, size = scores.shape[1], _chunk_of(block.features() + 1, scores.shape[1])
+    lines, size = scores.shape[1], chunk_of(block.features() + 1, scores.shape[1])
     R = np.empty((size, lines))
     for start in range(0, block.rows(), size):
         stop = min(start + size, block.rows())
@@ -216,7 +215,7 @@ def add_constants(labels, judge, k, scores, pull, bend):
     The sum of the second derivatives by the scores is added to bend (lines, lines). k: the first line.
     """
     rows, lines = scores.shape
-    m = _chunk_of(1, lines)
+    m = chunk_of(1, lines)
     chunk, total = _scored(lines, m), 0.0
     c, slopes = chunk.columns, chunk.slopes
     for start in range(0, rows, m):
@@ -255,7 +254,7 @@ def lowest_along(labels, judge, k, scores, along, slope, square, down):
 
     down < 0: the derivative of all at 0. Newton's method from t = 1, inside an interval that contains the minimum.
     """
-    low, high, t, chunk = 0.0, np.inf, 1.0, _scored(scores.shape[1], _chunk_of(1, scores.shape[1]))
+    low, high, t, chunk = 0.0, np.inf, 1.0, _scored(scores.shape[1], chunk_of(1, scores.shape[1]))
     for _ in range(SEARCH_STEPS):
         first, second = _slope(labels, judge, k, scores, along, t, chunk)
         first += slope + square * t

@@ -60,8 +60,8 @@ Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 
 def multiplications(blocks: Blocks, lines: int) -> float:
-    """Multiplications of one visit of these rows: each value counts once for the score and once for the sums."""
-    return 2.0 * lines * sum(stored(block) for _, block in blocks)
+    """Multiplications of one visit of these rows."""
+    return float(VISIT * lines * sum(stored(block) for _, block in blocks))
 
 
 def matrix_work(width: int, rows: float, values: float) -> float:
@@ -70,6 +70,7 @@ def matrix_work(width: int, rows: float, values: float) -> float:
 
 
 Share = float | None  # the share of the work that is done, if the call must be repeated; None: all of it
+VISIT = 2  # multiplications of a value of a visited row: for the score, and for the sum
 UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits for one at most
 
 

@@ -38,7 +38,7 @@ class State(Visited):
 # what comes next for a problem: rows, steps of its own between two reads, or nothing before the next read
 READ, STEPS, DONE = range(3)
 
-PIECE = 1 << 16  # rows at a time whose classes are counted
+PIECE = 1 << 16  # rows of a vector of length n at a time, to avoid copies of length n
 _NONE = np.empty(0)
 
 

@@ -15,7 +15,6 @@ from streammargin.solvers.base import UNIT
 BUFFERS = 3 << 20  # least bytes of the buffers of blocks
 EVEN_BUFFERS = 32 << 20  # bytes of these if rows lie in several places: then blocks have a fixed size
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
-LOOK = 2  # multiplications per value for the score of a row and its sum
 UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few
 PIECE = 1 << 20  # bytes: smaller pieces that are dropped may stay with the process (see `RowCache.pool`)
 FILLED = 0.9  # least share of an old array that new rows must fill to reuse it

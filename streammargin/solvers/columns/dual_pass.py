@@ -20,8 +20,7 @@ from streammargin.losses.base import largest_bend
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers import leaves
-from streammargin.solvers.base import PassReport, multiplications
-from streammargin.solvers.cache import rows as store
+from streammargin.solvers.base import VISIT, PassReport, multiplications
 from streammargin.solvers.columns.constant import largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
@@ -243,7 +242,7 @@ class DualPass(LinearSolver[P]):
             self.set_first_weights(problem, state)
 
     def visit(self, problem: Problem, state: P, active: np.ndarray) -> Visit:
-        return super().visit(problem, state, active)._replace(cost=2 * store.LOOK * problem.count)
+        return super().visit(problem, state, active)._replace(cost=2 * VISIT * problem.count)
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
         """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""

@@ -16,7 +16,7 @@ from streammargin.arrays.threads import one_thread
 from streammargin.compiled import look as kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import UNIT, PassReport, Share
+from streammargin.solvers.base import UNIT, VISIT, PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import few_columns
 from streammargin.solvers.columns.constant import constants_alone
@@ -295,7 +295,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
         return chosen
 
     def visit(self, problem: Problem, state: OnGathered, active: np.ndarray) -> Visit:
-        visit = super().visit(problem, state, active)._replace(cost=store.LOOK * problem.count)
+        visit = super().visit(problem, state, active)._replace(cost=VISIT * problem.count)
         more = {"prepare": self.move} if problem.resident else {"keeps": self.gather, "order": in_order}
         return visit._replace(**more)
 

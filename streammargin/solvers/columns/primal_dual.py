@@ -12,13 +12,13 @@ from streammargin.solvers.columns.constant import constants_alone, largest_duals
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, budgets, pulled
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, K, Rows, Shared, W, f4, f8, of, state
+from streammargin.solvers.state import PIECE
 
 # conditions of a restart (Applegate et al. 2021, section 3.2)
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
 NECESSARY = 0.8  # or to this share, and rises
 LONG = 0.36  # or this share of all passes was made since the last restart
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
-PIECE = 1 << 16  # rows of a vector of length n per chunk
 
 
 def _dot(x: np.ndarray, y: np.ndarray) -> float:

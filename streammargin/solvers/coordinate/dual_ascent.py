@@ -15,7 +15,7 @@ from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_turns, visit
-from streammargin.solvers.base import UNIT, Blocks, Share, multiplications
+from streammargin.solvers.base import UNIT, VISIT, Blocks, Share, multiplications
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
@@ -25,7 +25,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
-from streammargin.solvers.state import labels_of
+from streammargin.solvers.state import PIECE, labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
@@ -34,9 +34,7 @@ FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1
 TURNS = 64  # most turns of several blocks: alternating between blocks keeps the weights from oscillating
 TURN_ROWS = 512  # least rows per turn, as a kernel call costs as much as some rows
 VISITS = 2  # visits of each row while several blocks are in memory: a second visit costs less than a read
-PIECE = 1 << 16  # rows of a vector of length n per chunk, to avoid copies of length n
 SETTLED, SETTLING = 0.1, 200  # share of an earlier gap that settles rows; most visits of cached ones after a pass
-VISIT = 2  # multiplications per value of a visited row
 Beside = tuple[np.ndarray, np.ndarray, kernel.Ahead | None]  # powers, their sums, and momentum, as in `sdca_turns`
 
 

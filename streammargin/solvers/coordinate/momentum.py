@@ -13,12 +13,12 @@ from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.coordinate import slow_constant
-from streammargin.solvers.coordinate.dual_ascent import PIECE, Ascent, Beside, DualAscent
+from streammargin.solvers.coordinate.dual_ascent import Ascent, Beside, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
-from streammargin.solvers.state import labels_of, rows_of_lines
+from streammargin.solvers.state import PIECE, labels_of, rows_of_lines
 
 RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates
 REFRESH = 8  # sum |theta_j|^q is recomputed after 8 (d + 1) values, as rounding accumulates

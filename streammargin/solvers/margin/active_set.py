@@ -27,10 +27,9 @@ from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.objectives.hard_margin import TINY
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
-from streammargin.solvers.state import DONE, READ, STEPS, State, labels_for, labels_of
+from streammargin.solvers.state import DONE, PIECE, READ, STEPS, State, labels_for, labels_of
 
 EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
-PIECE = 1 << 16  # rows per chunk when the first rows are drawn
 SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 
 

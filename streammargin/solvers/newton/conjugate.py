@@ -13,8 +13,8 @@ from streammargin.compiled.judged import judge_of
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.rows.products import in_float64
-from streammargin.solvers.base import PassReport, Share, matrix_work
-from streammargin.solvers.newton.held import VISIT, Held, HeldPart, ridge
+from streammargin.solvers.base import VISIT, PassReport, Share, matrix_work
+from streammargin.solvers.newton.held import Held, HeldPart, ridge
 from streammargin.solvers.newton.truncated import PRODUCTS, ByProducts, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.sums import LINES

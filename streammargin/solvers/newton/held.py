@@ -12,11 +12,10 @@ from streammargin.compiled.judged import judge_of
 from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
 from streammargin.solvers import leaves, loops
-from streammargin.solvers.base import UNIT
+from streammargin.solvers.base import UNIT, VISIT
 from streammargin.solvers.cache.coded import PLAIN, Coding
 from streammargin.solvers.problem import Problem
 
-VISIT = 2  # multiplications of a value in a product
 STRIDE = 8  # one row of so many counts for the diagonal, if there are enough of them
 
 
@@ -33,7 +32,7 @@ class HeldPart(NamedTuple):
 
         Each has whole chunks of the kernels.
         """
-        chunk = STRIDE * min(kernel.CHUNK, max(kernel.LEAST, kernel.VALUES // (problem.features + 1)))
+        chunk = STRIDE * kernel.chunk_of(problem.features + 1, 1)
         each = max(1.0, VISIT * problem.lines * stored(self.rows) / max(1, self.stop - self.start))
         most = min(UNIT / each / max(1, problem.copies), leaves.bounds(problem, self.rows, False)[1])
         size = max(1, int(most) // chunk) * chunk

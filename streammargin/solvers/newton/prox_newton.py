@@ -23,8 +23,7 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
-from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TASKS, PassReport, matrix_work
-from streammargin.solvers.cache import rows as store
+from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TASKS, VISIT, PassReport, matrix_work
 from streammargin.solvers.columns.constant import constants_alone
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.newton import curved_columns
@@ -202,7 +201,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     def visit(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> Visit:
         m = state.columns.shape[1]
-        cost = problem.count * (store.LOOK + self._joined(problem, state) * m * m / (2 * state.w.shape[1]))
+        cost = problem.count * (VISIT + self._joined(problem, state) * m * m / (2 * state.w.shape[1]))
         return super().visit(problem, state, active)._replace(square=m == state.w.shape[1], cost=cost)
 
     @staticmethod

@@ -23,9 +23,9 @@ from streammargin.losses.base import has, smooth
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers import loops
-from streammargin.solvers.base import UNIT
+from streammargin.solvers.base import UNIT, VISIT
 from streammargin.solvers.columns.gradients import ConjugateGradients
-from streammargin.solvers.newton.held import STRIDE, VISIT, Held, ridge
+from streammargin.solvers.newton.held import STRIDE, Held, ridge
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.certified_read import LIKELY, CertifiedByRead, CertifiedState
 from streammargin.solvers.proof.sums import LINES

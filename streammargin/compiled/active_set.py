@@ -13,7 +13,7 @@ DEPENDENT = 1e-11  # relative squared distance from the span of the other rows b
 ROUNDING = 4e-15  # rounding error of a margin, for rows of length 1
 MOST_ENTERING = 32  # rows that may enter at once
 PATIENCE = 64  # steps after which the margin must have decreased
-SOLVED, GAVE_UP = 0, 1
+SOLVED, GAVE_UP = range(2)
 
 
 @kernel

@@ -13,7 +13,7 @@ from streammargin.compiled.samples import SampleBlock, counts, weights
 from streammargin.rows.blocks import CSRBlock
 
 # figures of one problem
-STEPS, MASS_G, MASS_W, SMALLEST, LOG_MASS, FIGURES = 0, 1, 2, 3, 4, 5
+STEPS, MASS_G, MASS_W, SMALLEST, LOG_MASS, FIGURES = range(6)
 
 
 @kernel

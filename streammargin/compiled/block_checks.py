@@ -9,7 +9,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import CSRBlock
 
-FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
+FINE, OUT_OF_RANGE, TWICE, UNSORTED = range(4)
 
 
 @register_jitable

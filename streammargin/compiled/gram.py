@@ -10,7 +10,7 @@ from streammargin.compiled.samples import SampleBlock
 
 # columns of the sums over all present rows: their weights, their values and the squares of these, times the weights,
 # and the largest ||x||^2
-MASS, VALUES, SQUARES, LONGEST, MOMENTS = 0, 1, 2, 3, 4
+MASS, VALUES, SQUARES, LONGEST, MOMENTS = range(5)
 
 
 @kernel

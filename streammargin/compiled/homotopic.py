@@ -17,11 +17,11 @@ from streammargin.rows.labels import Labels, RowNumbers
 # columns of `carried`, one row per problem: outer iterations done; steps of the current one; the sum of the
 # coefficients of the rows in v; the same for `kept` (the sum of the iterates, or the best one), and the objective of
 # the best iterate
-OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = 0, 1, 2, 3, 4, 5
+OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = range(6)
 
 
 # how the penalty lambda_s falls with s = s0, s0 + 1, ...
-POWER, LOG, EXPONENTIAL = 0, 1, 2
+POWER, LOG, EXPONENTIAL = range(3)
 
 
 class Schedule(NamedTuple):

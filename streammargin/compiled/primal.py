@@ -16,9 +16,9 @@ from streammargin.rows.steps import perceptron
 
 # columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
 # theta; the sum of the weights of the iterates; the part of it in `mean` (p < 2); updates since the last `renew`
-STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
+STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = range(7)
 # columns of the running figures of a pass
-LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
+LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = range(5)
 LARGE, SMALL = 1e100, 1e-100  # a power sum outside this range triggers `renew`, before a float64 over- or underflows
 STEEP = 256.0  # for q up to this, 2^q < LARGE
 LEAST_AGE = 1024  # least number of updates between two `renew`, which costs d powers

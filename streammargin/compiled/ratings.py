@@ -18,7 +18,7 @@ from streammargin.rows.blocks import DenseBlock
 
 # sums over the entries: soft losses; losses; u z and bend u^2 / 2 of the duals u; what these attain of the losses;
 # terms whose dual is at no bound; the sizes of what the others add up
-SOFT, LOSSES, LINEAR, SQUARE, ATTAINED, FREE, SIZE, SUMS = 0, 1, 2, 3, 4, 5, 6, 7
+SOFT, LOSSES, LINEAR, SQUARE, ATTAINED, FREE, SIZE, SUMS = range(8)
 
 
 @register_jitable

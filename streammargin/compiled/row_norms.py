@@ -10,7 +10,7 @@ from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block
 
 # columns of the figures over all present rows
-LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
+LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = range(5)
 
 
 @along

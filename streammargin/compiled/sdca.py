@@ -24,10 +24,10 @@ from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES, in_turn
 
 # columns of the running figures of a pass, one row per problem
-GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = 0, 1, 2, 3, 4, 5
+GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = range(6)
 # columns of `pace`, one row per problem: gamma of the next step; of the last one; ||A^T z||_q^2; values read since its
 # last exact sum
-GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
+GAMMA, LAST, SQUARE, READ, PACE = range(5)
 
 
 class Ahead(NamedTuple):

@@ -35,7 +35,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit, nothing
 from streammargin.words import entry
 
-LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
+LAST, MEAN = range(2)  # the two weight vectors that a pass certifies
 LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so that their squares do not overflow
 
 

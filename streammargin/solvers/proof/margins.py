@@ -19,7 +19,7 @@ from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.state import labels_for
 
 # first columns of the figures of a pass, a row for each line: min a_i.w (from inf), misclassified rows
-SMALLEST, MISTAKES = 0, 1
+SMALLEST, MISTAKES = range(2)
 ROOT = math.sqrt(0.5)
 ROWS = 1 << 12  # rows at a time
 

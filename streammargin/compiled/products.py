@@ -40,7 +40,7 @@ LEAST = 16  # least rows of a chunk, of which CHUNK is the most
 
 
 @register_jitable
-def chunk_of(width, lines):
+def chunk_of(width: int, lines: int) -> int:
     """How many rows of this many values and scores are in a chunk."""
     return min(CHUNK, max(LEAST, VALUES // max(width, lines)))
 

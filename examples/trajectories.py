@@ -13,6 +13,7 @@ from streammargin.penalties.mirror_maps import resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import leaves
+from streammargin.solvers.base import solvers_of
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import make_solver
 
@@ -36,7 +37,7 @@ def states(solver, X, y, passes, **problem):
     method = make_solver(solver) if isinstance(solver, str) else solver
     told = problem_of(X, **{"loss": method.default_loss, **problem})
     method.check(told)
-    method = method.stages()[method.first(told)].solver
+    method = solvers_of(method, told)[0]
     state, active, block = method.start(told, labels_of(y)), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
     for index in range(method.prologue):
         visit = method.prologue_visit(told, state, index)

@@ -20,6 +20,7 @@ from streammargin.cli.main import main
 from streammargin.options.table import Options
 from streammargin.sizes import parse_size
 from streammargin.solvers import leaves, roles
+from streammargin.solvers.base import sum_bytes_of
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.newton.held import Held
 from streammargin.solvers.proof.sums import LookSums
@@ -238,7 +239,7 @@ def test_the_copies_of_sums_are_taken_off_the_budget_once(small, more, monkeypat
             return prepare(stack, noisy(300, 6), Options(solver="newton", **more), math.inf)
 
     job = planned()
-    copied = job.problem.copies * job.method.sum_bytes(job.problem)
+    copied = job.problem.copies * sum_bytes_of(job.method, job.problem)
     monkeypatch.setattr(leaves, "copies", lambda *given: 0)
     whole = planned()
     assert copied > 0 and whole.problem.copies == 0
@@ -254,7 +255,7 @@ def test_rows_in_memory_leave_room_for_copies_of_large_sums(small, tmp_path, mem
     with ExitStack() as stack:
         job = prepare(stack, path, Options(solver="newton", loss="logistic", memory=memory), math.inf)
         assert job.run_start()["plan"]["most_threads"] == max(1, job.problem.copies)
-        least = parse_size(memory) // (leaves.SHARE * job.method.sum_bytes(job.problem))
+        least = parse_size(memory) // (leaves.SHARE * sum_bytes_of(job.method, job.problem))
     assert job.problem.resident == resident
     assert job.problem.copies > least if resident else job.problem.copies == 0
 

@@ -89,7 +89,7 @@ def serves_loss(method: Method, cls: type[Loss]) -> bool:
 
     terms, needed = cls().terms(), method.required()
     if coupled(terms):
-        return method.joins and all(has(terms, one) for one in method.couples)
+        return bool(method.couples) and all(has(terms, one) for one in method.couples)
     able = all(has(terms, one) for one in needed) if needed else cls.name == method.default_loss
     if cls.only_hard:
         able = able and "has_hard_margin" in needed

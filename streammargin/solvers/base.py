@@ -97,7 +97,6 @@ class Method(SolverWord):
     # methods of a loss that it calls, beside those that its base classes name; empty: the default loss only
     requires: ClassVar[tuple[str, ...]] = ()
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
-    couples: ClassVar[tuple[str, ...]] = ()  # methods that it calls of a loss of all scores; empty: it takes none
     takes: ClassVar[tuple[str, ...]] = (ANY_P,)  # which of the above it supports
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, if the memory allows it
 
@@ -113,9 +112,9 @@ class Method(SolverWord):
         return IN_ONE_PLACE
 
     @property
-    def joins(self) -> bool:
-        """Whether it takes a loss of all scores of a row, given its fields; default: if it calls methods of one."""
-        return bool(self.couples)
+    def couples(self) -> tuple[str, ...]:
+        """The methods that it calls of a loss of all scores, given its fields; default: it takes none."""
+        return ()
 
     @property
     def called(self) -> str:
@@ -136,11 +135,6 @@ class Method(SolverWord):
         """
         return None if isinstance(penalty, LpSquare) and not free else ""
 
-    @property
-    def keeps_weights(self) -> bool:
-        """Whether it can begin from given weights: one of its solvers can."""
-        return any(type(stage.solver).begin_at is not Solver.begin_at for stage in self.stages().values())
-
     def of(self, problem: Problem) -> Method:
         """The method for this problem: another object if a kernel asks for one; default: the same."""
         return self
@@ -151,41 +145,28 @@ class Method(SolverWord):
     def stages(self) -> dict[str, Stage]:
         """Its solvers by name."""
 
-    def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        """Its solvers, in turn; default: of all stages, whatever the problem."""
-        return [stage.solver for stage in self.stages().values()]
+    def route(self, problem: Problem) -> tuple[str, ...]:
+        """The stages that a training may come to, in turn; default: all, whatever the problem."""
+        return tuple(self.stages())
 
     def all_labels(self, problem: Problem) -> bool:
         """Whether it needs the labels of all rows in memory; else those of the rows at hand are enough.
 
         Default: if a solver of it does. Rows in memory have their labels in memory, whatever it says.
         """
-        return any(solver.all_labels(problem) for solver in self.solvers(problem))
-
-    def row_bytes(self, problem: Problem) -> int:
-        """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
-        problem = replace(problem, resident=False)
-        return max(solver.row_bytes(problem) for solver in self.solvers(problem))
+        return any(solver.all_labels(problem) for solver in solvers_of(self, problem))
 
     def remark(self, problem: Problem) -> str:
         """The words that `auto` adds to its reason for this method; default: none."""
         return ""
 
-    def first(self, problem: Problem) -> str:
-        """The name of the first stage."""
-        return next(iter(self.stages()))
-
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included. A stage takes over the arrays of the last one."""
-        return max(stage.solver.memory(problem) for stage in self.stages().values())
-
-    def sum_bytes(self, problem: Problem) -> int:
-        """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
-        return max(solver.sum_bytes(problem) for solver in self.solvers(problem))
+        return max(solver.memory(problem) for solver in solvers_of(self, problem))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
-        return max(solver.scratch(problem, rows, size, sparse) for solver in self.solvers(problem))
+        return max(solver.scratch(problem, rows, size, sparse) for solver in solvers_of(self, problem))
 
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
@@ -201,7 +182,26 @@ class Method(SolverWord):
 
     def kept_bytes(self, problem: Problem) -> int:
         """Bytes for rows that stay in memory between two reads, of its first stage."""
-        return self.stages()[self.first(problem)].solver.kept_bytes(problem)
+        return solvers_of(self, problem)[0].kept_bytes(problem)
+
+
+def solvers_of(method: Method, problem: Problem) -> list[Solver[Any]]:
+    """The solvers of its route."""
+    stages = method.stages()
+    return [stages[name].solver for name in method.route(problem)]
+
+
+def row_bytes_of(method: Method, problem: Problem) -> int:
+    """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
+    problem = replace(problem, resident=False)
+    found = solvers_of(method, problem)
+    return max(row_bytes(solver.kind_of_state(), problem, solver.dtype(problem)) for solver in found)
+
+
+def sum_bytes_of(method: Method, problem: Problem) -> int:
+    """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
+    found = solvers_of(method, problem)
+    return max(sum_bytes(solver.kind_of_state(), problem, solver.dtype(problem)) for solver in found)
 
 
 def refusals(method: Method, problem: Problem) -> Iterator[tuple[object, str, str]]:
@@ -345,9 +345,6 @@ class Solver(Method, Generic[S]):
         """
         return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
 
-    def row_bytes(self, problem: Problem) -> int:
-        return row_bytes(self.kind_of_state(), replace(problem, resident=False), self.dtype(problem))
-
     def dtype(self, problem: Problem) -> np.dtype:
         """The type of the `Float` arrays in the state."""
         return np.dtype(np.float64)
@@ -359,9 +356,6 @@ class Solver(Method, Generic[S]):
     def fits(self, problem: Problem, state: S) -> bool:
         """Whether the growing arrays of a loaded state fit each other and the rows; kernels do not check them."""
         return True
-
-    def sum_bytes(self, problem: Problem) -> int:
-        return sum_bytes(self.kind_of_state(), problem, self.dtype(problem))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         return 0

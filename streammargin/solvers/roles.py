@@ -218,8 +218,12 @@ def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
 
     The latter are float64. A class of the state lists them in `workspace`, as `of` declares them, without their names.
     """
-    beside = (_array(f8, spec, problem).bytes for kind in cls.__mro__ for spec in vars(kind).get("workspace", ()))
-    return _bytes(entries(cls), problem, np.dtype(dtype), entries) + sum(beside)
+    return _bytes(entries(cls), problem, np.dtype(dtype), entries) + _listed(cls, "workspace", problem)
+
+
+def _listed(cls: type, name: str, problem: Problem) -> int:
+    """Bytes of the arrays that the classes of a state list under this name."""
+    return sum(_array(f8, spec, problem).bytes for kind in cls.__mro__ for spec in vars(kind).get(name, ()))
 
 
 def keeps_per_row(cls: type, problem: Problem) -> bool:
@@ -491,8 +495,8 @@ def _of_sums(cls: Any, names: Names = ()) -> tuple[Entry, ...]:
 
 
 def sum_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
-    """Bytes of the sums of a state."""
-    return _bytes(_of_sums(cls), problem, np.dtype(dtype), _of_sums)
+    """Bytes of the sums of a state, or of those that a class of it lists in `summed`, if these take more."""
+    return max(_bytes(_of_sums(cls), problem, np.dtype(dtype), _of_sums), _listed(cls, "summed", problem))
 
 
 def _bytes(some: Iterable[Entry], problem: Problem, dtype: np.dtype, of: Callable[[Any], Iterable[Entry]]) -> int:

@@ -19,7 +19,7 @@ from streammargin.reading.plan import Plan, make_plan
 from streammargin.sizes import format_size
 from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates
-from streammargin.solvers.base import Method
+from streammargin.solvers.base import Method, Solver, row_bytes_of, sum_bytes_of
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.registry import CLASSES, make_solver, names
 from streammargin.solvers.word import Auto
@@ -141,7 +141,7 @@ class Fitting:
     def fit(self, method: Method, problem: Problem) -> tuple[Problem, Plan]:
         """The plan, with copies of the sums for threads if these leave room. BudgetError for a budget too small."""
         remote = problem.holders > 1
-        each = method.sum_bytes(problem) if problem.copies or remote else 0
+        each = sum_bytes_of(method, problem) if problem.copies or remote else 0
         levels = 2 * max(1, problem.size.bit_length() - SHARDED) if remote else 0  # sums of shards in a row that wait
         used = self.own + levels * each
         if problem.copies:  # of an earlier plan
@@ -153,7 +153,7 @@ class Fitting:
             raise BudgetError(f"{error.raw}{kept}", error.least) from None
         if not leaves.may_split(found[0], found[1].block_rows):
             return found
-        size, free = method.sum_bytes(found[0]), self.budget - found[1].memory_bytes if found[0].resident else 0
+        size, free = sum_bytes_of(method, found[0]), self.budget - found[1].memory_bytes if found[0].resident else 0
         if copies := leaves.copies(size, max(free, self.budget // leaves.SHARE)):
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
@@ -228,6 +228,11 @@ def first_that_serves(methods: Sequence[Method], problem_for: Callable[[Method],
     return None
 
 
+def keeps_weights(method: Method) -> bool:
+    """Whether a method can begin from given weights: one of its solvers can."""
+    return any(type(stage.solver).begin_at is not Solver.begin_at for stage in method.stages().values())
+
+
 def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
     """The solvers that can begin from given weights; auto: they are those that `auto` tries.
 
@@ -235,10 +240,10 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     """
     if problem.path:
         raise UsageError("a path over C begins at the weights 0; give values of `C`, or leave out `init`")
-    able = [method for method in methods if method.keeps_weights]
+    able = [method for method in methods if keeps_weights(method)]
     if not able:
         names = " or ".join(method.called for method in methods)
-        others = [other for other in map(make_solver, list(CLASSES)[1:]) if other.keeps_weights]
+        others = [other for other in map(make_solver, list(CLASSES)[1:]) if keeps_weights(other)]
         finite, hard = (
             ", ".join(other.name for other in others if math.isinf(other.default_C) == at_inf)
             for at_inf in (False, True)
@@ -255,7 +260,7 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method], 
 
     others: methods that `auto` would take. budget: bytes that the one who keeps none may take for all else.
     """
-    each = method.row_bytes(problem)
+    each = row_bytes_of(method, problem)
     if each * problem.rows < WORTH:
         return ""
     said, end = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all", ""
@@ -263,7 +268,7 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method], 
     for other in (*others, *map(make_solver, rest)):
         with suppress(UsageError):
             other.check(problem)
-            if other.row_bytes(problem):
+            if row_bytes_of(other, problem):
                 continue
             if other.memory(replace(problem, budget=0, copies=0, resident=False)) <= budget:
                 return f"{said}; `solver={other.called}` keeps none"
@@ -274,7 +279,7 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method], 
 def usual_bytes(method: Method) -> int:
     """Bytes that it keeps of each row out of core: two classes, float32 values, one value of C, the penalty l2."""
     cost = math.inf if math.isinf(method.default_C) else 1.0
-    return method.row_bytes(Problem(
+    return row_bytes_of(method, Problem(
         rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss),
         outputs=Outputs(np.array([1]), np.full((1, 2), cost)), trials=1, tol=1e-3, seed=0, present=1, resident=False,
     ))  # fmt: skip

@@ -20,7 +20,7 @@ from streammargin.reading.tasks import Tasks, column_of, learn
 from streammargin.rows.blocks import CSRBlock, values_of
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import reason
-from streammargin.solvers.base import Method
+from streammargin.solvers.base import Method, sum_bytes_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
 from streammargin.sources.arrays import is_anndata
@@ -270,7 +270,7 @@ def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem)
     """The plan for dense rows in memory as sparse ones; None if these need more memory."""
     fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
     with suppress(UsageError):
-        used = fitting.own + problem.copies * method.sum_bytes(problem)
+        used = fitting.own + problem.copies * sum_bytes_of(method, problem)
         return plan_of(slim, method, fewer, fitting.labels, fitting.budget, used)
     return None
 

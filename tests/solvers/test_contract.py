@@ -362,7 +362,7 @@ def test_three_holders_of_rows_have_the_figures_of_one(trained, way, form):
     assert assert_they_agree([one, three])
     if one.ran.problem.resident:
         one = trained(way, form, blocks=2)  # in memory pdprox steps on columns first, and prox-newton moves centres
-    if way[0] != "newton" and method.first(problem) == method.first(one.ran.problem):
+    if way[0] != "newton" and method.route(problem)[0] == method.route(one.ran.problem)[0]:
         assert figures(three) == pytest.approx(figures(one), rel=1e-6)
 
 

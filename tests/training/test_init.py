@@ -18,6 +18,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
+from streammargin.training.fitting import keeps_weights
 from streammargin.training.setup import Target
 from streammargin.training.start import start_of
 
@@ -347,7 +348,7 @@ def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
 
 def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
     start = sm.train(X, TWO, solver="newton").model
-    able = [name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights]
+    able = [name for name in list(CLASSES)[1:] if keeps_weights(make_solver(name))]
     assert sorted(able) == ["active-set", "ascent", "newton", "pdprox"]
     for name in list(CLASSES)[1:]:
         if name in able:

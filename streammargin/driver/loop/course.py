@@ -282,7 +282,7 @@ class Course(Shared):
         """The progress of a run that has not begun."""
         none = np.zeros(self.problem.groups, bool)
         stopping = Stopping(self.problem.groups, self.limits.tol, absolute=self.problem.absolute is not None)
-        return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
+        return Progress(none, none.copy(), stopping, stage=self.method.route(self.problem)[0])
 
     def begin(self) -> None:
         """Begin from given weights, if there are any; called once all steps of the rows are known."""

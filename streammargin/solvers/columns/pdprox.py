@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Solver, Stage
+from streammargin.solvers.base import FOLDS, NUMBERS, PATH, SEVERAL, TOP, Method, PassReport, Stage, solvers_of
 from streammargin.solvers.columns import gathered_steps, working_set
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
 from streammargin.solvers.columns.gathered_steps import GatheredSteps
@@ -59,7 +59,7 @@ class Pdprox(Method):
     )  # fmt: skip
     prologue = 1
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual")
-    couples: ClassVar[tuple[str, ...]] = ("coupled_step",)
+    couples = ("coupled_step",)
     takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, PATH, TOP, FOLDS)
     whole = ""
 
@@ -93,29 +93,27 @@ class Pdprox(Method):
             "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average, scale=self.scale or 1.0)),
         }
 
-    def first(self, problem: Problem) -> str:
+    def route(self, problem: Problem) -> tuple[str, ...]:
         if self.algorithm is not None:
-            return "paper"
+            return ("paper",)
         if self.average is None and gathered_steps.suits(problem):
-            return "gathered"
-        return "columns" if self.average is None and COLUMNS.plan(problem).penalty is not None else "steps"
-
-    def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        first, stages = self.first(problem), self.stages()
-        return [stages[name].solver for name in (first, *["steps"] * (first == "columns"))]
+            return ("gathered",)
+        on_columns = self.average is None and COLUMNS.plan(problem).penalty is not None
+        return ("columns", "steps") if on_columns else ("steps",)
 
     def remark(self, problem: Problem) -> str:
-        if self.first(problem) == "gathered":
+        first = self.route(problem)[0]
+        if first == "gathered":
             return "; Newton steps on the columns that matter"
         if problem.holders == 1:
             return ""
-        if self.first(problem) == "columns":
+        if first == "columns":
             return "; steps on the columns that matter are made here"
         few = problem.sparse and working_set.split(problem) is not None
         return f"; one step a read{', as memory has no room for the columns that matter' * few}"
 
     def memory(self, problem: Problem) -> int:
-        return self.stages()[self.first(problem)].solver.memory(problem)
+        return solvers_of(self, problem)[0].memory(problem)
 
 
 def leave(problem: Problem, state: OnColumns, watch: None, report: PassReport, active: np.ndarray) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +11,18 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import coupled
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import ANY_P, BY_ROW, FOLDS, NUMBERS, SEVERAL, Method, PassReport, Solver, Stage, stay
+from streammargin.solvers.base import (
+    ANY_P,
+    BY_ROW,
+    FOLDS,
+    NUMBERS,
+    SEVERAL,
+    Method,
+    PassReport,
+    Stage,
+    solvers_of,
+    stay,
+)
 from streammargin.solvers.coordinate.apart import ApartLines, ApartRows
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
@@ -70,7 +81,6 @@ class Ascent(Method):
     blocks_per_step: ClassVar[int] = DualAscent.blocks_per_step
     watch: ClassVar[type | None] = AscentWatch
     requires: ClassVar[tuple[str, ...]] = DualAscent.requires
-    couples: ClassVar[tuple[str, ...]] = Coupled.couples
 
     @property
     def called(self) -> str:
@@ -85,13 +95,13 @@ class Ascent(Method):
         return self.requires if self.undecided else (*self.requires, "has_hard_margin")
 
     @property
-    def joins(self) -> bool:
-        return self.momentum != "yes" and self.order == PERMUTATION
+    def couples(self) -> tuple[str, ...]:
+        return Coupled.couples if self.momentum != "yes" and self.order == PERMUTATION else ()
 
     def check(self, problem: Problem) -> None:
-        super().check(problem)
         if coupled(problem.loss):
             self._check_coupled(problem)
+        super().check(problem)
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
@@ -119,7 +129,7 @@ class Ascent(Method):
 
     def _check_coupled(self, problem: Problem) -> None:
         """Refusal of what steps on all duals of a row do not support."""
-        if not self.joins:
+        if not self.couples:
             wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
             raise Refusal(wrong, "use `solver=ascent`")
         if not (problem.lp and problem.p == 2.0):
@@ -149,26 +159,20 @@ class Ascent(Method):
     def whole(self) -> str:
         return "" if self.undecided else BY_ROW
 
-    def first(self, problem: Problem) -> str:
+    def route(self, problem: Problem) -> tuple[str, ...]:
         apart = problem.holders > 1
         if coupled(problem.loss):
-            return "coupled_apart" if apart else "coupled"
+            return ("coupled_apart" if apart else "coupled",)
         if apart:
-            return "apart"
-        return "momentum" if self.momentum == "yes" else "plain"
+            return ("apart",)
+        return ("momentum",) if self.momentum == "yes" else ("plain", "momentum")
 
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if self.steps else 0
 
-    def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        stages, first = self.stages(), self.first(problem)
-        names = ["plain", "momentum"] if first == "plain" else [first]
-        return [stages[name].solver for name in names]
-
     def memory(self, problem: Problem) -> int:
-        stages, first = self.stages(), self.first(problem)
-        names = ("plain", "momentum") if first == "plain" and self.undecided and problem.resident else (first,)
-        return max(stages[name].solver.memory(problem) for name in names)
+        stages = solvers_of(self, problem)
+        return max(solver.memory(problem) for solver in stages[: None if self.undecided and problem.resident else 1])
 
 
 def check_hard_margin(problem: Problem, able: str) -> None:

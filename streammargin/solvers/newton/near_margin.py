@@ -80,6 +80,7 @@ class NearState(CertifiedState):
                        dual of another one would stay at its cap, and drive w away at a large C.
     """
 
+    summed = of(W), of(W, W)  # gradient and second derivatives of the cached rows
     softness: Shared[f8] = of(K, fill=AFTER_SAMPLE)
     crisp: Shared[f8] = of(K, fill=AFTER_SAMPLE)
     rows: RowCache
@@ -104,9 +105,6 @@ class NearMargin(CertifiedByRead[NearState]):
 
     def all_labels(self, problem: Problem) -> bool:
         return False  # those of cached rows lie beside them
-
-    def sum_bytes(self, problem: Problem) -> int:
-        return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
 
     def reserved_bytes(self, problem: Problem) -> int:
         return cache_bytes(problem) + _vectors(problem)

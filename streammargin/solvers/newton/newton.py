@@ -12,7 +12,7 @@ rows -----> conjugate, proximal in memory, one loss of all lines under the ridge
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from streammargin.compiled.coupled_ascent import VISITS
 from streammargin.errors import Refusal
 from streammargin.losses.base import coupled, has, smooth
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import Method, PassReport, Solver, Stage, matrix_work
+from streammargin.solvers.base import Method, PassReport, Stage, matrix_work
 from streammargin.solvers.cache.rows import RowCache
 from streammargin.solvers.coordinate.ascent import AscentWatch as Estimated
 from streammargin.solvers.coordinate.ascent import predicted_left
@@ -90,7 +90,7 @@ class Newton(Method):
 
     name = "newton"
     requires: ClassVar[tuple[str, ...]] = ProximalNewton.requires
-    couples: ClassVar[tuple[str, ...]] = ProximalNewton.couples
+    couples = ProximalNewton.couples
     takes: ClassVar[tuple[str, ...]] = ProximalNewton.takes
     watch: ClassVar[type | None] = Watch
     whole = ""
@@ -120,8 +120,8 @@ class Newton(Method):
             "proximal": Stage(PROXIMAL, enter_proximal),
         }
 
-    def first(self, problem: Problem) -> str:
-        return route(problem)[0]
+    def route(self, problem: Problem) -> tuple[str, ...]:
+        return route(problem)
 
     def memory(self, problem: Problem) -> int:
         """A stage begins beside the arrays of the one before, unless these are freed."""
@@ -131,19 +131,16 @@ class Newton(Method):
             most, before = max(most, before + own), 0 if name in FREED else own
         return most
 
-    def solvers(self, problem: Problem) -> list[Solver[Any]]:
-        stages = self.stages()
-        return [stages[name].solver for name in route(problem)]
-
     def remark(self, problem: Problem) -> str:
-        if self.first(problem) == "interior":
+        first = route(problem)[0]
+        if first == "interior":
             return "; loss and penalty have corners, so each read is an iteration of interior points"
         if problem.resident:
             return ""
         kept = "no number of a row is kept"
-        if self.first(problem) == "sampled":
+        if first == "sampled":
             return f"; each read makes a step on a sample of some {int(sampled.capacity(problem))} rows, and {kept}"
-        if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
+        if first != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
             return f"; each read makes a step, and {kept}"
         return f"; {kept}, but rows near the margin are, if enough of them fit into memory; else each read makes a step"
 

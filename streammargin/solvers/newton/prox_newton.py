@@ -117,7 +117,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     name = "proximal steps of newton"
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "gap", "slope")
-    couples: ClassVar[tuple[str, ...]] = ("coupled_step", "coupled_slopes", "coupled_middle")
+    couples = ("coupled_step", "coupled_slopes", "coupled_middle")
     takes: ClassVar[tuple[str, ...]] = (NUMBERS, SEVERAL, TASKS, PATH, FOLDS)
 
     def lacks(self, penalty: Penalty, free: bool) -> str | None:

@@ -16,7 +16,7 @@ from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.subproblem import Goal, Proximal, soft_step, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.certified_read import LIKELY, CertifiedByRead, CertifiedState
-from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, f8, i8, of, state
+from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, W, f8, i8, of, state
 from streammargin.solvers.softness import AT_WEIGHTS, SAMPLED
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
@@ -37,6 +37,7 @@ class StepsState(CertifiedState):
     of the proximal step, as in `Proximal`.
     """
 
+    summed = of(W), of(W, W)  # gradient and second derivatives
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
     norms: Rows[f8] = of(N)
     softness: Shared[f8] = of(K)
@@ -62,9 +63,6 @@ class Steps(CertifiedByRead[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"
-
-    def sum_bytes(self, problem: Problem) -> int:
-        return max(super().sum_bytes(problem), 8 * (problem.features + 1) * (problem.features + 2))
 
     def reserved_bytes(self, problem: Problem) -> int:
         return _of_one(problem) + (sample.sample_bytes(problem) if sample.samples(problem) else 0)

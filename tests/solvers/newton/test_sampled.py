@@ -14,6 +14,7 @@ from reference.stopped import check_every_pass
 import streammargin as sm
 from streammargin.compiled import products
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.base import row_bytes_of
 from streammargin.solvers.cache.coded import LEVELS, Coding
 from streammargin.solvers.newton import conjugate, sampled, truncated
 from streammargin.solvers.newton.sampled import Sampled, SampledState
@@ -208,7 +209,7 @@ def test_text_and_small_budgets_are_left_to_others(monkeypatch):
 
 def test_the_state_keeps_no_number_of_all_rows():
     problem = conjugate_problem()
-    assert Sampled().row_bytes(problem) == 0 and SampledState is Sampled().kind_of_state()
+    assert row_bytes_of(Sampled(), problem) == 0 and SampledState is Sampled().kind_of_state()
 
 
 def conjugate_problem():

@@ -435,13 +435,12 @@ class Solver(Method, Generic[S]):
         """The point of the pass that has just ended; default: the current one."""
         return self.point(problem, state, problem.column, False)
 
-    def last_read(self, problem: Problem, state: S, kept: BestKept) -> Visit:
-        """The read that adds up, in the sums of `kept`, the figures of the pass that is kept."""
-        return Visit("last read", proof.add, lines=problem.count)
+    def last_read(self, problem: Problem, state: S) -> Visit:
+        """The read for the pass that is kept: it adds to a BestKept, and its `end` returns exact figures of all groups.
 
-    def figures_kept(self, problem: Problem, state: S, kept: BestKept) -> list[Figures]:
-        """Exact figures of all groups after that read, with the best bounds of the training."""
-        return proof.figures(problem, kept, state.best)
+        They have the best bounds of the training.
+        """
+        return Visit("last read", proof.add, lines=problem.count, end=partial(proof.figures, best=state.best))
 
     def mean_norm(self, problem: Problem, state: S) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""

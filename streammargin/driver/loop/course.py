@@ -95,7 +95,8 @@ class CourseAnswer(NamedTuple):
 
     def figures_kept(self, best: BestKept) -> tuple[list[Figures], np.ndarray | None]:
         """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
-        return self.solver.figures_kept(self.problem, self.state, best), best.wrong.copy()
+        visit = self.solver.last_read(self.problem, self.state)
+        return visit.end(self.problem, best, *visit.arguments), best.wrong.copy()
 
     def _with_midway(self, figures: list[Figures], midway: np.ndarray) -> tuple[list[Figures], np.ndarray | None]:
         """Figures of the weights, and wrong rows, with mistakes counted with the bias.

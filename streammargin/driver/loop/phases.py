@@ -102,7 +102,7 @@ def _go_on_scored(c: Course) -> None:
 
 
 def _last_read(c: Course) -> Reading:
-    return Reading(c.reader, [(c.solver.last_read(c.problem, c.state, c.states["early"]), c.states["early"])])
+    return Reading(c.reader, [(c.solver.last_read(c.problem, c.state), c.states["early"])])
 
 
 def _end_last(c: Course) -> None:

@@ -17,7 +17,7 @@ from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.base import Solver
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, rows_of, set_found
-from streammargin.solvers.expansion.kept import figures, keep, last_read
+from streammargin.solvers.expansion.kept import keep, last_read
 from streammargin.solvers.expansion.matrices import say_indefinite
 from streammargin.solvers.expansion.measured import (
     blur,
@@ -371,15 +371,10 @@ class Machine(Solver[SmoState]):
     def keep_pass(self, problem: Problem, state: SmoState, kept: BestKept, trials: list[int]) -> None:
         keep(problem, state.kept_point, self._latest(problem, state), trials)
 
-    def last_read(self, problem: Problem, state: SmoState, kept: BestKept) -> Visit:
-        point = self._expansion(problem, state, state.kept_point)
-        return last_read(problem, point, self._unit(problem, state))
-
-    def figures_kept(self, problem: Problem, state: SmoState, kept: BestKept) -> list[Figures]:
-        return figures(problem, kept, state.kept_point, self._unit(problem, state), state.best)
-
-    def _unit(self, problem: Problem, state: SmoState) -> float:
-        return 2.0 * blur(problem, state.measured, state.kept_point.numbers.size)
+    def last_read(self, problem: Problem, state: SmoState) -> Visit:
+        found = state.kept_point
+        unit = 2.0 * blur(problem, state.measured, found.numbers.size)
+        return last_read(problem, found, self._expansion(problem, state, found), unit, state.best)
 
     def point(
         self, problem: Problem, state: SmoState, column: float, proven: bool, kept: BestKept | None = None

@@ -13,9 +13,9 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.expansion.form import form_of
 from streammargin.solvers.expansion.found import Found, merged, set_found
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.best import Best, bounded
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.kept import BestKept
+from streammargin.solvers.proof.kept import BestKept, of_margins
 from streammargin.solvers.proof.margins import sum_margins
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM
@@ -29,11 +29,18 @@ def keep(problem: Problem, found: Found, now: Found, trials: list[int]) -> None:
     set_found(found, *merged(found, now, lines))
 
 
-def last_read(problem: Problem, point: Expansion, unit: float) -> Visit:
-    """The read of the point that is kept; unit: see `figures`."""
+def last_read(problem: Problem, found: Found, point: Expansion, unit: float, best: Best) -> Visit:
+    """The read of the expansion that is kept, and its point; best: the best bounds of the training.
+
+    unit: a bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1.
+    """
     off = unit * np.abs(point.coef).sum(axis=1) + 4.0 * EPS * np.abs(point.constants)
     free = point.with_constants(np.zeros(point.outputs))
-    return Visit("last read", _add, (free, point.constants, off), lines=problem.count)
+
+    def end(problem: Problem, kept: BestKept, *given: object) -> list[Figures]:
+        return _figures(problem, kept, found, unit, best)
+
+    return Visit("last read", _add, (free, point.constants, off), lines=problem.count, end=end)
 
 
 def _add(
@@ -70,11 +77,8 @@ def _add_losses(
         kept.wrong += [known.confused_of(trial * each, of) for trial, of in enumerate(scores)]
 
 
-def figures(problem: Problem, kept: BestKept, found: Found, unit: float, best: Best) -> list[Figures]:
-    """Exact figures of all groups, once all blocks are added, with the best bounds of the training.
-
-    unit: a bound on the error of a score, and of a squared length, for coefficients whose sizes add up to 1.
-    """
+def _figures(problem: Problem, kept: BestKept, found: Found, unit: float, best: Best) -> list[Figures]:
+    """Exact figures of all groups, once all blocks are added."""
     masses = np.abs(found.coef).sum(axis=1)
     squares, blurs = kept.lengths, unit * masses * masses
     if problem.hard:
@@ -83,8 +87,7 @@ def figures(problem: Problem, kept: BestKept, found: Found, unit: float, best: B
     else:
         each = zip(kept.losses, squares.tolist(), blurs.tolist(), strict=True)
         candidates = [_objective(sums, square, error) for sums, square, error in each]
-    bounds = zip(candidates, best.dual.tolist(), best.upper.tolist(), strict=True)
-    return [problem.objective.figures(*each) for each in bounds]
+    return bounded(problem, candidates, best)
 
 
 def _objective(sums: np.ndarray, square: float, error: float) -> Candidate:
@@ -104,6 +107,4 @@ def _margins(
     lengths = np.sqrt(np.maximum(square + np.where(sure > 0.0, error, -error), 0.0))
     lower = np.full(problem.groups, -math.inf)
     np.divide(sure, lengths, out=lower, where=lengths > 0.0)
-    lower -= 4.0 * EPS * np.abs(lower)
-    mistakes = (kept.wrong if problem.joint else kept.mistakes).tolist()
-    return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]
+    return of_margins(problem, kept, lower - 4.0 * EPS * np.abs(lower))

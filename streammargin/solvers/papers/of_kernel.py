@@ -30,7 +30,7 @@ from streammargin.solvers.base import KERNELS, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
-from streammargin.solvers.expansion.kept import figures, keep, last_read
+from streammargin.solvers.expansion.kept import keep, last_read
 from streammargin.solvers.expansion.matrices import check_all_symmetric, indefinite, say_indefinite, say_sampled, tested
 from streammargin.solvers.expansion.measured import (
     Measured,
@@ -45,7 +45,6 @@ from streammargin.solvers.expansion.measured import (
 )
 from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.inseparable import empty, inseparable
 from streammargin.solvers.proof.kept import BestKept as BestPass
 from streammargin.solvers.proof.margins import sum_margins
@@ -371,11 +370,10 @@ class OfKernel(WholePass[Any]):
     def keep_pass(self, problem: Problem, state: Any, kept: BestPass, trials: list[int]) -> None:
         keep(problem, state.gram.kept, found_in(self.weights(problem, state)[:, 0::2]), trials)
 
-    def last_read(self, problem: Problem, state: Any, kept: BestPass) -> Visit:
-        return last_read(problem, self._expansion(problem, state, state.gram.kept), self._unit(problem, state))
-
-    def figures_kept(self, problem: Problem, state: Any, kept: BestPass) -> list[Figures]:
-        return figures(problem, kept, state.gram.kept, self._unit(problem, state), state.best)
+    def last_read(self, problem: Problem, state: Any) -> Visit:
+        found = state.gram.kept
+        unit = self._unit(problem, state)
+        return last_read(problem, found, self._expansion(problem, state, found), unit, state.best)
 
     def fits(self, problem: Problem, state: Any) -> bool:
         return super().fits(problem, state) and inside(problem, state.gram.kept)

@@ -54,6 +54,12 @@ def best_figures(problem: Problem, best: Best) -> list[Figures]:
     return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.groups)]
 
 
+def bounded(problem: Problem, found: Sequence[Candidate], best: Best) -> list[Figures]:
+    """Exact figures of these weights of all groups, with the best bounds."""
+    bounds = zip(found, best.dual.tolist(), best.upper.tolist(), strict=True)
+    return [problem.objective.figures(*each) for each in bounds]
+
+
 def gaps_of(figures: Sequence[Figures]) -> np.ndarray:
     """The gaps (groups,), of a hard margin those of the margin; inf if there is none yet."""
     gaps = (f.margin_gap if f.gap is None else f.gap for f in figures)

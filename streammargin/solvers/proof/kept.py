@@ -13,7 +13,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.best import Best, bounded
 from streammargin.solvers.proof.bounds import weights_of_group
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.margins import pieces, sum_margins
@@ -70,8 +70,7 @@ def figures(problem: Problem, kept: BestKept, best: Best) -> list[Figures]:
     """Exact figures of all groups, once all blocks are added, with the best bounds of the training."""
     lines = range(0 if problem.hard else problem.groups)
     found = [weights_of_group(problem, k, kept.w, kept.losses, kept.wrong) for k in lines] or _margins(problem, kept)
-    bounds = zip(found, best.dual.tolist(), best.upper.tolist(), strict=True)
-    return [problem.objective.figures(*each) for each in bounds]
+    return bounded(problem, found, best)
 
 
 def _margins(problem: Problem, kept: BestKept) -> list[Candidate]:
@@ -80,5 +79,10 @@ def _margins(problem: Problem, kept: BestKept) -> list[Candidate]:
     np.divide(problem.by_group(kept.smallest).min(axis=1), sizes, out=lower, where=sizes > 0.0)
     largest = float(problem.margin.reported(kept.row_norms[norms.LARGEST]))
     lower -= score_rounding(2 * problem.features, largest) + norm_rounding(kept.w.size) * np.abs(lower)
+    return of_margins(problem, kept, lower)
+
+
+def of_margins(problem: Problem, kept: BestKept, lower: np.ndarray) -> list[Candidate]:
+    """What is known of all groups with these lower bounds (groups,) of their margins."""
     mistakes = (kept.wrong if problem.joint else kept.mistakes).tolist()
     return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]

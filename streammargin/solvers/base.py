@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -54,6 +54,22 @@ class PassReport:
     wrong: np.ndarray | None = None
     still: bool = False
     kept_rows: int = 0
+
+
+class MarginSizes(NamedTuple):
+    """The mean row norm ||a_i||_q, 0 until it is known; what rounding hides; the margin below which it is given up.
+
+    rounding: the largest error of the bound on a margin. It hides every margin below, or that there is none.
+    """
+
+    mean: float = 0.0
+    rounding: float = 0.0
+    least: float = 0.0
+
+
+def margin_sizes(problem: Problem, mean: float, rounding: float) -> MarginSizes:
+    """A margin is given up below tol times the mean row norm, or below its rounding if that is larger."""
+    return MarginSizes(mean, rounding, max(problem.tol * mean, rounding))
 
 
 Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
@@ -442,17 +458,9 @@ class Solver(Method, Generic[S]):
         """
         return Visit("last read", proof.add, lines=problem.count, end=partial(proof.figures, best=state.best))
 
-    def mean_norm(self, problem: Problem, state: S) -> float:
-        """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
-        return 0.0
-
-    def rounding(self, problem: Problem, state: S) -> float:
-        """The largest rounding error of the bound on a margin: it hides every margin below, or that there is none."""
-        return 0.0
-
-    def smallest_margin(self, problem: Problem, state: S) -> float:
-        """The margin below which a hard margin is given up: tol times the mean row norm, or `rounding` if larger."""
-        return max(problem.tol * self.mean_norm(problem, state), self.rounding(problem, state))
+    def margin_sizes(self, problem: Problem, state: S) -> MarginSizes:
+        """What a hard margin is compared with; default: nothing is known."""
+        return MarginSizes()
 
 
 class StreamSolver(Solver[S]):

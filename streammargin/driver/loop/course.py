@@ -126,7 +126,7 @@ class CourseAnswer(NamedTuple):
             errors, passes = self.best.errors.copy(), self.best.passes.copy()
         asked, of = None, (self.solver, self.problem, self.state)
         if self.problem.objective.infeasible:
-            asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
+            asked = self.problem.tol * self.solver.margin_sizes(self.problem, self.state).mean
         hidden = reason == "small_margin" and any(is_hidden(*of, one) for one in self._impossible())
         found = self.found()
         return Outcome(

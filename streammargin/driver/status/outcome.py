@@ -162,8 +162,8 @@ def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -
         return False
     # before the first exact margin only a bound counts that no more steps make smaller
     tried = lower is not None and lower > -np.inf
-    least = solver.smallest_margin(problem, state) if tried else solver.rounding(problem, state)
-    return upper < math.inf and (upper < least or upper <= solver.rounding(problem, state))
+    sizes = solver.margin_sizes(problem, state)
+    return upper < math.inf and (upper <= sizes.rounding or (tried and upper < sizes.least))
 
 
 def no_margin(figures: Figures) -> bool:
@@ -175,5 +175,5 @@ def is_hidden(solver: Solver, problem: Problem, state: State, figures: Figures) 
     """Whether no smaller tolerance would find a margin below the upper bound, because of rounding."""
     if problem.kernel is not None:
         return True
-    least = max(solver.rounding(problem, state), HIDDEN * solver.mean_norm(problem, state))
-    return figures.margin_upper is not None and figures.margin_upper <= least
+    sizes = solver.margin_sizes(problem, state)
+    return figures.margin_upper is not None and figures.margin_upper <= max(sizes.rounding, HIDDEN * sizes.mean)

@@ -15,7 +15,7 @@ from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_turns, visit
-from streammargin.solvers.base import UNIT, VISIT, Blocks, Share, multiplications
+from streammargin.solvers.base import UNIT, VISIT, Blocks, MarginSizes, Share, margin_sizes, multiplications
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
@@ -92,7 +92,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         gap = problem.objective.estimate(running)
         if problem.objective.infeasible:
             crossed = running.slack <= 0.0 < running.alpha
-            if crossed and running.size / running.alpha < self.smallest_margin(problem, state):
+            if crossed and running.size / running.alpha < self.margin_sizes(problem, state).least:
                 return 0.0
             if self.has_empty_row(problem, state):
                 return 0.0
@@ -274,7 +274,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     def duals(self, problem: Problem, state: A) -> tuple[np.ndarray, np.ndarray]:
         return state.alpha, state.sleep
 
-    def _measure(self, problem: Problem, state: A) -> None:
+    def measure(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""
         norms = state.norms
         if norms.measured or norms.visited < problem.rows:
@@ -289,15 +289,12 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         norms.measured, norms.empty = True, empty
         norms.mean, norms.largest = total / max(1, problem.present), largest
 
-    def mean_norm(self, problem: Problem, state: A) -> float:
-        self._measure(problem, state)
-        return state.norms.mean
-
-    def rounding(self, problem: Problem, state: A) -> float:
-        self._measure(problem, state)
+    def margin_sizes(self, problem: Problem, state: A) -> MarginSizes:
+        self.measure(problem, state)
         # of the norm, plus the bound that was added to it
-        return mean_rounding(problem.present, state.norms.largest) + state.sweep.largest_blur
+        rounding = mean_rounding(problem.present, state.norms.largest) + state.sweep.largest_blur
+        return margin_sizes(problem, state.norms.mean, rounding)
 
     def has_empty_row(self, problem: Problem, state: A) -> bool:
-        self._measure(problem, state)
+        self.measure(problem, state)
         return state.norms.empty

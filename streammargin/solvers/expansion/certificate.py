@@ -14,7 +14,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
 from streammargin.points.expansion import TILE, Expansion
 from streammargin.rows.blocks import Block, alone, part, taken
-from streammargin.solvers.base import Solver
+from streammargin.solvers.base import MarginSizes, Solver
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import WORKING, Found, SmoState, expansion_of, merged, rows_of, set_found
 from streammargin.solvers.expansion.kept import keep, last_read
@@ -24,9 +24,9 @@ from streammargin.solvers.expansion.measured import (
     given,
     kernel_of,
     largest_value,
+    margin_sizes,
     measure,
     of_length_zero,
-    smallest_margin,
     squares_of,
 )
 from streammargin.solvers.expansion.rounds import LARGEST, constant_of
@@ -212,7 +212,7 @@ class Machine(Solver[SmoState]):
         if index == 1 or given(problem).of_numbers:
             squares_of(problem, state.measured, state.labels, block, first)
 
-    def mean_norm(self, problem: Problem, state: SmoState) -> float:
+    def _mean_norm(self, problem: Problem, state: SmoState) -> float:
         """The mean length of a row in the space of the kernel, about."""
         mass, _, squares, _ = state.measured.moments.tolist()
         kernel = kernel_of(problem, state.measured)
@@ -221,9 +221,9 @@ class Machine(Solver[SmoState]):
         mean = np.array([squares / mass]) if mass else np.zeros(1)
         return math.sqrt(max(0.0, float(kernel.of_products(mean.copy(), mean, mean)[0]))) if mass else 0.0
 
-    def smallest_margin(self, problem: Problem, state: SmoState) -> float:
+    def margin_sizes(self, problem: Problem, state: SmoState) -> MarginSizes:
         hidden = 2.0 * math.sqrt(blur(problem, state.measured, state.frozen.numbers.size))  # by rounding
-        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
+        return margin_sizes(problem, self._mean_norm(problem, state), hidden)
 
     def look_work(self, problem: Problem) -> float:
         return 2.0 * min(LOOKED, problem.rows)

@@ -12,6 +12,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.points import gram
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import MarginSizes
 from streammargin.solvers.expansion.matrices import SYMMETRIC, add_skew
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.inseparable import empty
@@ -176,6 +177,6 @@ def check_values(problem: Problem, measured: Measured) -> None:
         )
 
 
-def smallest_margin(problem: Problem, mean: float, rounding: float) -> float:
-    """The hard margin that is given up; mean: the mean length of a row, of which margins are often a small part."""
-    return max(min(problem.tol, NEARLY) * mean, rounding)
+def margin_sizes(problem: Problem, mean: float, hidden: float) -> MarginSizes:
+    """What a hard margin is compared with; mean: the mean length of a row, of which margins are often a small part."""
+    return MarginSizes(mean, 0.0, max(min(problem.tol, NEARLY) * mean, hidden))

@@ -15,7 +15,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Method, PassReport, Share, Stage
+from streammargin.solvers.base import MarginSizes, Method, PassReport, Share, Stage
 from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.coordinate.ascent import check_hard_margin
 from streammargin.solvers.coordinate.dual_ascent import DualAscent, Norms
@@ -219,7 +219,7 @@ class Exact(WholePass[ActiveSetState]):
             return
         solved = small_problem.solve(problem, state.small, k, self.largest_norm(state))
         state.upper[k], state.following[k] = max(solved.bound, TINY), solved.w
-        near = self.rounded_up(problem, state, state.upper)[k] < self.smallest_margin(problem, state)
+        near = self.rounded_up(problem, state, state.upper)[k] < self.margin_sizes(problem, state).least
         if near and small_problem.cancel(problem, state.small, k):
             state.upper[k] = 0.0
         state.multiplications += solved.multiplications
@@ -239,12 +239,12 @@ class Exact(WholePass[ActiveSetState]):
     def rounded_up(self, problem: Problem, state: ActiveSetState, upper: np.ndarray) -> np.ndarray:
         return np.where(upper == 0.0, 0.0, super().rounded_up(problem, state, upper))
 
-    def smallest_margin(self, problem: Problem, state: ActiveSetState) -> float:
+    def margin_sizes(self, problem: Problem, state: ActiveSetState) -> MarginSizes:
         # exact solutions come to 0 at once if nothing separates the rows. Until the ascent takes over, no margin
         # above rounding need be given up
         if state.progress:
             problem = replace(problem, tol=min(problem.tol, EXACT))
-        return super().smallest_margin(problem, state)
+        return super().margin_sizes(problem, state)
 
     def terms(self, problem: Problem, state: ActiveSetState) -> float:
         return state.small.combined
@@ -318,7 +318,7 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
     small.rows, before.new = RowCache(), RowCache()  # free memory for the duals
     row_norms = before.row_norms
     known = Norms(
-        measured=True, mean=SMALL.mean_norm(problem, before), largest=float(row_norms[norms.LARGEST]),
+        measured=True, mean=SMALL.mean_norm(before), largest=float(row_norms[norms.LARGEST]),
         empty=bool(row_norms[norms.EMPTY] > 0.0),
     )  # fmt: skip
     after = new(

@@ -223,7 +223,7 @@ class Adaptive(WholePass[AdaptiveState]):
         best.upper[active] = np.minimum(best.upper[active], upper[active])
         sizes = self.sizes(problem, state.w)
         estimate = np.zeros(problem.groups)
-        hopeless = self.smallest_margin(problem, state)
+        hopeless = self.margin_sizes(problem, state).least
         # computed before the steps of the pass, so they lag behind
         smallest = problem.margin.reported(state.figures[:, kernel.SMALLEST] * self.largest_norm(state))
         for k in active:

@@ -26,7 +26,7 @@ from streammargin.errors import Refusal, UsageError
 from streammargin.points.expansion import Expansion
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import KERNELS, PassReport, Share
+from streammargin.solvers.base import KERNELS, MarginSizes, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_stored, unit_rows
 from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
@@ -39,8 +39,8 @@ from streammargin.solvers.expansion.measured import (
     check_values,
     given,
     kernel_of,
+    margin_sizes,
     measure,
-    smallest_margin,
     squares_of,
 )
 from streammargin.solvers.papers.power import PowerIteration
@@ -346,13 +346,10 @@ class OfKernel(WholePass[Any]):
         sides[labels.caps_of(line) <= 0.0] = 0
         return inseparable(kernel_of(problem, state.gram.measured), all_rows.rows, sides)
 
-    def rounding(self, problem: Problem, state: Any) -> float:
-        return 0.0
-
-    def smallest_margin(self, problem: Problem, state: Any) -> float:
+    def margin_sizes(self, problem: Problem, state: Any) -> MarginSizes:
         hidden = float(self._blurred(problem, state, np.zeros(1))[0])  # by rounding
         hidden += self._longest(problem, state) * self.hull_rounding(state)
-        return smallest_margin(problem, self.mean_norm(problem, state), hidden)
+        return margin_sizes(problem, self.mean_norm(state), hidden)
 
     # what is found
 

@@ -11,7 +11,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport
+from streammargin.solvers.base import MarginSizes, PassReport, margin_sizes
 from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, gaps_of, keep_bounds
@@ -64,7 +64,8 @@ class WholePass(LinearSolver[P]):
     def prologue_block(self, problem: Problem, state: P, block: Block, first: int) -> None:
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
 
-    def mean_norm(self, problem: Problem, state: P) -> float:
+    def mean_norm(self, state: P) -> float:
+        """The mean of ||a_i||."""
         return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
 
     def terms(self, problem: Problem, state: P) -> float:
@@ -79,11 +80,12 @@ class WholePass(LinearSolver[P]):
         """Norms (groups,) of means of rows, plus their rounding bounds."""
         return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
 
-    def rounding(self, problem: Problem, state: P) -> float:
+    def margin_sizes(self, problem: Problem, state: P) -> MarginSizes:
         size = self._longest(problem, state)
         added = float(self.rounded_up(problem, state, np.zeros(1))[0])
         hull = self.hull_rounding(state)
-        return mean_rounding(WholePass.terms(self, problem, state), size) + hull * size + added
+        rounding = mean_rounding(WholePass.terms(self, problem, state), size) + hull * size + added
+        return margin_sizes(problem, self.mean_norm(state), rounding)
 
     def hull_rounding(self, state: P) -> float:
         """The rounding allowance of hull bounds, relative to the largest row norm; 0 without them."""

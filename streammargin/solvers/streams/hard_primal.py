@@ -13,7 +13,7 @@ from streammargin.errors import out_of_range
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport
+from streammargin.solvers.base import MarginSizes, PassReport, margin_sizes
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
 from streammargin.solvers.roles import K, Shared, Sum, f8, of, state
@@ -97,7 +97,7 @@ class HardPrimal(Primal[HardSteps]):
 
     def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
         upper = self.margin_bound(problem, state, k)
-        if upper < self.smallest_margin(problem, state):
+        if upper < self.margin_sizes(problem, state).least:
             return 0.0
         size = lp_norm(self._current(problem, state, k), problem.p)
         if not (size > 0.0 and 0.0 < upper < math.inf):
@@ -105,13 +105,11 @@ class HardPrimal(Primal[HardSteps]):
         lower = float(state.figures[k, kernel.MIN_MARGIN]) / size * self.base(state)
         return max(0.0, 1.0 - lower / upper)
 
-    def mean_norm(self, problem: Problem, state: HardSteps) -> float:
-        return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
-
-    def rounding(self, problem: Problem, state: HardSteps) -> float:
-        largest = self.longest(state)
+    def margin_sizes(self, problem: Problem, state: HardSteps) -> MarginSizes:
+        largest, mean = self.longest(state), float(state.row_norms[norms.TOTAL] / max(1.0, state.row_norms[norms.ROWS]))
         steps = float(state.number) * problem.present
-        return 2.0 * mean_rounding(steps, largest) + (hull_rounding(state.hull) + CANCELLED) * largest
+        rounding = 2.0 * mean_rounding(steps, largest) + (hull_rounding(state.hull) + CANCELLED) * largest
+        return margin_sizes(problem, mean, rounding)
 
     def has_empty_row(self, problem: Problem, state: HardSteps) -> bool:
         return bool(state.row_norms[norms.EMPTY] > 0.0)

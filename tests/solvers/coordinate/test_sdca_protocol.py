@@ -108,7 +108,7 @@ def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
     state = solver.start(problem, labels_of(y))
     visit_all(solver, problem, state, 1, DenseBlock(X, 0.0))
     expected = 0.01 * np.mean([length(x, p / (p - 1)) for x in X])
-    assert solver.smallest_margin(problem, state) == pytest.approx(expected)
+    assert solver.margin_sizes(problem, state).least == pytest.approx(expected)
 
 
 def test_the_logistic_loss_has_no_hard_margin():

@@ -211,13 +211,13 @@ def row_bytes_of(method: Method, problem: Problem) -> int:
     """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
     problem = replace(problem, resident=False)
     found = solvers_of(method, problem)
-    return max(row_bytes(solver.kind_of_state(), problem, solver.dtype(problem)) for solver in found)
+    return max(row_bytes(solver.state_class, problem, solver.dtype(problem)) for solver in found)
 
 
 def sum_bytes_of(method: Method, problem: Problem) -> int:
     """Bytes of a copy of the sums over rows, as each leaf has (leaves.py); of its largest solver."""
     found = solvers_of(method, problem)
-    return max(sum_bytes(solver.kind_of_state(), problem, solver.dtype(problem)) for solver in found)
+    return max(sum_bytes(solver.state_class, problem, solver.dtype(problem)) for solver in found)
 
 
 def refusals(method: Method, problem: Problem) -> Iterator[tuple[object, str, str]]:
@@ -305,14 +305,13 @@ S = TypeVar("S", bound=State)
 
 
 class Solver(Method, Generic[S]):
-    """One solver. Class attributes declare it; `kind_of_state` returns the class of its state.
+    """One solver. Class attributes declare it; `state_class` is the class of its state.
 
     Long work is done in units. A call does one unit, and returns the share of its work that is done. The driver
     repeats the call with the same arguments until all is done. Between two calls the driver may stop, or save the state
     and continue in another process. So the state records what is left to do.
     """
 
-    state_class: ClassVar[type[State]]  # default: the state in the brackets of its base, or the bound of the name there
     mapped: ClassVar[bool] = False  # whether no pass is `alone`: then rows may be split over holders
     adds: ClassVar[Names] = ()  # the fields with sums that a pass adds to; empty: all of them
 
@@ -325,11 +324,15 @@ class Solver(Method, Generic[S]):
         for base in vars(cls).get("__orig_bases__", ()) if "state_class" not in vars(cls) else ():
             for kind in (getattr(one, "__bound__", one) for one in get_args(base)):
                 if isinstance(kind, type) and issubclass(kind, State):
-                    cls.state_class = kind
+                    cls.state_class = kind  # type: ignore[method-assign, assignment]  # in place of the property
 
-    def kind_of_state(self) -> type[State]:
-        """The class of its state, given its fields; default: `state_class`."""
-        return self.state_class
+    @property
+    def state_class(self) -> type[State]:
+        """The class of its state, given its fields.
+
+        Default: the state in the brackets of its base, or the bound of the name there.
+        """
+        raise AssertionError(f"{self.name} has no state")
 
     def stages(self) -> dict[str, Stage]:
         return {self.name: Stage(self)}
@@ -359,7 +362,7 @@ class Solver(Method, Generic[S]):
         Default: if it keeps rows, or numbers of them, or visits several blocks at once. If not, `state.labels` is a
         window on the rows of each block that is visited, and empty between two visits.
         """
-        return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
+        return self.blocks_per_step > 1 or keeps_per_row(self.state_class, problem)
 
     def dtype(self, problem: Problem) -> np.dtype:
         """The type of the `Float` arrays in the state."""
@@ -380,11 +383,11 @@ class Solver(Method, Generic[S]):
         return 0
 
     def memory(self, problem: Problem) -> int:
-        return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)
+        return state_bytes(self.state_class, problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def start(self, problem: Problem, labels: RowLabels) -> S:
         """The state before the first pass; labels: those of the rows."""
-        made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
+        made: Any = new(self.state_class, problem, self.dtype(problem), labels=labels)
         return made
 
     # a pass, for the groups listed in `active` (int64)

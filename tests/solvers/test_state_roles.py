@@ -40,7 +40,7 @@ def states():
     solvers = [stage.solver for word in [*names()[1:], *FIELDS] for stage in make_solver(word).stages().values()]
     found = {}
     for solver in [*solvers, PrimalDual()]:
-        found.setdefault(solver.kind_of_state(), []).append(solver.name)
+        found.setdefault(solver.state_class, []).append(solver.name)
     parts = [Gram, *(part for cls in found for part in parts_of(cls))]  # of methods in the space of a kernel
     for part in parts:
         parts += [more for more in parts_of(part) if more not in parts]
@@ -111,7 +111,7 @@ def test_sums_that_a_pass_does_not_add_to_are_known():
     known = {"row_norms", "values", "squares", "product", "margins", "kept"}
     solvers = [stage.solver for word in names()[1:] for stage in make_solver(word).stages().values()]
     for solver in [solver for solver in solvers if solver.adds]:
-        sums = {entry.name for entry in entries(solver.kind_of_state()) if sums_of(entry)}
+        sums = {entry.name for entry in entries(solver.state_class) if sums_of(entry)}
         assert sums - set(solver.adds) <= known, solver.name
 
 

@@ -53,7 +53,7 @@ def restore_states(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         raise ValueError(f"it is in the stage {stage!r}, and {due!r} follows")
     run.progress.stage = stage
     problem, solver, numbers = run.problem, run.solver, plain["numbers"]
-    run.state = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.labels)
+    run.state = roles.new(solver.state_class, problem, solver.dtype(problem), labels=run.labels)
     run.states.pop("ranges", None)
     if "ranges" in numbers:  # until the first pass has ended
         run.states["ranges"] = roles.new(Ranges, problem, labels=NO_ROWS)

@@ -49,7 +49,7 @@ class Drawn(DualAscent[A]):
         super().begin_pass(problem, state, active)
         if self.equal and state.number == 1:
             self.check_scale(problem, state)
-            self.measure(problem, state)  # before all curvatures are alike
+            self.measure_norms(problem, state)  # before all curvatures are alike
             state.curvature[state.curvature > 0.0] = state.curvature.max()
 
     def start(self, problem: Problem, labels: RowLabels) -> A:

@@ -274,7 +274,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     def duals(self, problem: Problem, state: A) -> tuple[np.ndarray, np.ndarray]:
         return state.alpha, state.sleep
 
-    def measure(self, problem: Problem, state: A) -> None:
+    def measure_norms(self, problem: Problem, state: A) -> None:
         """Compute the row norms once, from the curvatures, when all rows were visited."""
         norms = state.norms
         if norms.measured or norms.visited < problem.rows:
@@ -290,11 +290,11 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         norms.mean, norms.largest = total / max(1, problem.present), largest
 
     def margin_sizes(self, problem: Problem, state: A) -> MarginSizes:
-        self.measure(problem, state)
+        self.measure_norms(problem, state)
         # of the norm, plus the bound that was added to it
         rounding = mean_rounding(problem.present, state.norms.largest) + state.sweep.largest_blur
         return margin_sizes(problem, state.norms.mean, rounding)
 
     def has_empty_row(self, problem: Problem, state: A) -> bool:
-        self.measure(problem, state)
+        self.measure_norms(problem, state)
         return state.norms.empty

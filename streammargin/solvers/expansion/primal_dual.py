@@ -50,7 +50,7 @@ class PrimalDual(Smo):
     algorithm: str | None = entry(None, Word(("primal", "dual")), "dual: Algorithm 1, the only one here")
     average: bool | None = entry(None, YesNo(), "no: the last iterate, the only one here", kw_only=True)
     scale: float | None = entry(None, POSITIVE, "by how much steps are longer than those of Theorem 6", kw_only=True)
-    state_class: ClassVar[type[PrimalDualState]] = PrimalDualState
+    state_class = PrimalDualState
     requires: ClassVar[tuple[str, ...]] = ("step",)
 
     def check(self, problem: Problem) -> None:

@@ -65,7 +65,8 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     takes: ClassVar[tuple[str, ...]] = (JOINT,)
     average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
 
-    def kind_of_state(self) -> type[BatchPerceptronState]:
+    @property
+    def state_class(self) -> type[BatchPerceptronState]:
         return BatchPerceptronState if self.average else LastOnly
 
     def shown(self, state: BatchPerceptronState) -> np.ndarray:

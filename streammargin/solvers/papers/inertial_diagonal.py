@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
@@ -59,7 +58,7 @@ class InertialDiagonal(Diagonal):
         True, YesNo(), "the answer is the point with inertia, eq. (4.4); no: w of eq. (4.7), by a second product with "
         "each row", kw_only=True,
     )  # fmt: skip
-    state_class: ClassVar[type[InertialState]] = InertialState
+    state_class = InertialState
 
     def weights(self, problem: Problem, state: DiagonalState) -> np.ndarray:
         return super().weights(problem, state) if self.ahead else state.theta / self.largest_norm(state)

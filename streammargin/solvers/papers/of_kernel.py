@@ -121,8 +121,9 @@ class OfKernel(WholePass[Any]):
     space: ClassVar[Space] = OF_KERNEL
     reads_matrices: ClassVar[bool] = True  # whether a precomputed matrix may lie on disk
 
-    def kind_of_state(self) -> type[Any]:
-        linear: Any = super().kind_of_state()
+    @property
+    def state_class(self) -> type[Any]:
+        linear: Any = super().state_class
         made: type[Any] = _with_gram(linear)
         return made
 
@@ -149,7 +150,7 @@ class OfKernel(WholePass[Any]):
 
     def _memory(self, problem: Problem) -> Memory:
         whole = dataclasses.replace(problem, resident=True)
-        return Memory.of(whole, state_bytes(self.kind_of_state(), problem))
+        return Memory.of(whole, state_bytes(self.state_class, problem))
 
     def look_work(self, problem: Problem) -> float:
         return 2.0 * problem.rows

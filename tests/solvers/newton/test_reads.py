@@ -111,7 +111,7 @@ def test_it_gets_there_from_any_weights(scale, only_reads):
 
 def test_no_array_has_an_entry_for_each_row(only_reads):
     [state] = {
-        stage.solver.kind_of_state()
+        stage.solver.state_class
         for stage in newton.Newton().stages().values()
         if stage.solver.name == ProximalNewton.name
     }

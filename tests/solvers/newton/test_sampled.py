@@ -209,7 +209,7 @@ def test_text_and_small_budgets_are_left_to_others(monkeypatch):
 
 def test_the_state_keeps_no_number_of_all_rows():
     problem = conjugate_problem()
-    assert row_bytes_of(Sampled(), problem) == 0 and SampledState is Sampled().kind_of_state()
+    assert row_bytes_of(Sampled(), problem) == 0 and SampledState is Sampled().state_class
 
 
 def conjugate_problem():

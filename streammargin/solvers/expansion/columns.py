@@ -13,6 +13,7 @@ from streammargin.kernels.base import Kernel
 from streammargin.points.gram import RightRows
 from streammargin.rows.blocks import Block, DenseBlock, taken
 from streammargin.solvers.base import UNIT
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, i8, of, state
 
 NONE = -1
@@ -127,21 +128,25 @@ def fill(columns: Columns) -> bool:
     return more.size > 0
 
 
-def multiply(columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
-    """K coefs (m, r) for rows low .. high of all rows in memory, which lie on one side of those with a column.
+def multiply_unit(
+    columns: Columns, problem: Problem, block: Block, low: int, coefs: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """(K coefs (m, r) for a unit of all rows in memory, from `low` on, multiplications of a row, halved).
 
-    coefs (n, r). A row with a column needs no other one, as K is symmetric.
+    coefs (n, r). A row with a column needs no other one, as K is symmetric; a unit has only rows with one, or without.
     """
-    values, held = columns.values, columns.values.shape[0]
-    if high <= held:
-        return values[low:high] @ coefs
+    values, rows, held = columns.values, problem.rows, columns.values.shape[0]
+    each = coefs.size + (0.0 if low < held else problem.values / rows * (rows - held))
+    high = min(held if low < held else rows, low + unit_rows(each))
+    if low < held:
+        return values[low:high] @ coefs, each
     out: np.ndarray = values[:, low:high].T @ coefs[:held]
     _add_computed(columns, block, low, high, coefs, held + np.flatnonzero(coefs[held:].any(axis=1)), out)
-    return out
+    return out, each
 
 
 def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray) -> np.ndarray:
-    """The same if any rows may have a column: K coefs by those of the rows that have coefficients."""
+    """K coefs for rows low .. high, if any rows may have a column, by those of the rows that have coefficients."""
     used = np.flatnonzero(coefs.any(axis=1))
     slots = columns.slot_of[used]
     here, others = used[slots >= 0], used[slots < 0]

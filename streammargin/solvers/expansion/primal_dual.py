@@ -17,7 +17,7 @@ from streammargin.kinds import Word, YesNo
 from streammargin.losses.base import POSITIVE
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport, Share
-from streammargin.solvers.expansion.columns import fill, multiply, unit_rows
+from streammargin.solvers.expansion.columns import fill, multiply_unit
 from streammargin.solvers.expansion.form import Form
 from streammargin.solvers.expansion.found import SmoState
 from streammargin.solvers.expansion.measured import largest_value
@@ -90,13 +90,11 @@ class PrimalDual(Smo):
         columns, rows = self.take(problem, state, block), problem.rows
         if fill(columns):
             return 0.0
-        held, low, toward = columns.values.shape[0], state.part, state.toward[active]
-        each = toward.size + (0.0 if low < held else problem.values / rows * (rows - held))
-        high = min(held if low < held else rows, low + unit_rows(each))
-        coefs = np.ascontiguousarray(toward.T, columns.values.dtype)
-        state.toward_scores[active, low:high] = multiply(columns, columns.block, low, high, coefs).T
-        state.multiplications += 2.0 * each * (high - low)
-        state.part = high
+        coefs, low = np.ascontiguousarray(state.toward[active].T, columns.values.dtype), state.part
+        found, each = multiply_unit(columns, problem, columns.block, low, coefs)
+        state.part = high = low + len(found)
+        state.toward_scores[active, low:high] = found.T
+        state.multiplications += 2.0 * each * len(found)
         return high / rows if high < rows else None
 
     def end_pass(self, problem: Problem, state: PrimalDualState, active: np.ndarray) -> PassReport:  # type: ignore[override]

@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, SeenRows, margins_of, note, pieces
+from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, SeenRows, pieces, sum_margins
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import K, Sum, W, f8, i8, of, state
 
@@ -41,13 +41,9 @@ H = TypeVar("H", bound=Hinge)
 
 def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[tuple[SeenRows, np.ndarray]]:
     """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures of the pass."""
+    smallest, mistakes = state.sums.figures[:, SMALLEST], state.sums.figures[:, MISTAKES]
     for seen in pieces(state.labels, problem.outputs, block, first):
-        scores = seen.scores(state.w)
-        margins = margins_of(seen.labels, scores)
-        note(state.sums.figures, seen.labels, margins)
-        if problem.count > 1:
-            state.sums.wrong[0] += seen.labels.confused_of(0, scores)
-        yield seen, margins
+        yield seen, sum_margins(problem, seen.labels, seen.scores(state.w), smallest, mistakes, state.sums.wrong)
 
 
 class HingePass(WholePass[H]):

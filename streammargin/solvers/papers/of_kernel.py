@@ -28,7 +28,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, taken
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import KERNELS, MarginSizes, PassReport, Share
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_stored, unit_rows
+from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply_stored, multiply_unit, unit_rows
 from streammargin.solvers.expansion.found import Found, Memory, expansion_of, found_in, inside, kept_bytes
 from streammargin.solvers.expansion.kept import keep, last_read
 from streammargin.solvers.expansion.matrices import check_all_symmetric, indefinite, say_indefinite, say_sampled, tested
@@ -244,15 +244,11 @@ class OfKernel(WholePass[Any]):
     def multiply_some(self, problem: Problem, gram: Gram, block: Block, low: int) -> tuple[np.ndarray, float]:
         """(K coefs (m, r) for a unit of rows of the block from `low` on, multiplications of a row, halved)."""
         assert gram.coefs is not None
-        rows, coefs = block.rows(), gram.coefs
+        coefs = gram.coefs
         if given(problem).of_numbers:
-            high = min(rows, low + unit_rows(coefs.size))
+            high = min(block.rows(), low + unit_rows(coefs.size))
             return multiply_stored(kernel_of(problem, gram.measured), block, low, high, coefs), coefs.size
-        columns = self.columns_of(problem, gram, block)
-        held = columns.values.shape[0]
-        each = coefs.size if low < held else coefs.size + problem.values / rows * (rows - held)
-        high = min(held if low < held else rows, low + unit_rows(each))
-        return multiply(columns, block, low, high, coefs), each
+        return multiply_unit(self.columns_of(problem, gram, block), problem, block, low, coefs)
 
     def columns_of(self, problem: Problem, gram: Gram, block: Block) -> Columns:
         """The cache of columns of all rows in memory, in float64."""

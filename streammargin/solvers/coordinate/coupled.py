@@ -12,12 +12,12 @@ from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
 from streammargin.losses.crammer_singer import CrammerSingerTerms
-from streammargin.rows.blocks import Block, DenseBlock, values_of
+from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.products import AHEAD, add_pulls, ahead
-from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, in_turn, take_turns, visit
+from streammargin.rows.visits import Turns, all_at_once, group_of, in_turn, take_turns, visit
 from streammargin.solvers.base import UNIT, Blocks, PassReport, Share, multiplications
-from streammargin.solvers.coordinate.dual_ascent import FLOAT32_TOL, SETTLED, TURN_ROWS, TURNS, VISITS
+from streammargin.solvers.coordinate.dual_ascent import SETTLED, TURN_ROWS, TURNS, VISITS
 from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
 from streammargin.solvers.linear import keep_weights
 from streammargin.solvers.problem import Problem
@@ -28,7 +28,6 @@ from streammargin.solvers.proof.objectives.base import Candidate, Running
 from streammargin.solvers.proof.sweep import Certified, far, grown, missed_by_rounding
 from streammargin.solvers.roles import GROUPS, Axis, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.solvers.state import labels_of
-from streammargin.solvers.visits import Visit
 
 # Rows of several blocks are visited until they have SETTLED of the gap that the first visit met, at most so many
 # times. MNIST, softmax, C = 1, 6% of the rows at hand: 1e-3 in 28 reads and 21.7 CPU s; with 2 visits 1.7e-2 after 36
@@ -62,12 +61,6 @@ class Coupled(BeginsAtWeights[C]):
 
     name = "coupled ascent"
     couples = ("coupled_step", "coupled_dual", "coupled_feasible")
-    blocks_per_step = PLACES
-
-    def dtype(self, problem: Problem) -> np.dtype:
-        """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
-        single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
-        return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
     def reserved_bytes(self, problem: Problem) -> int:
         """A product changes all weights by a matrix of their size; each thread of a certificate has one, and a copy."""
@@ -82,15 +75,11 @@ class Coupled(BeginsAtWeights[C]):
     def in_lines(problem: Problem, state: C) -> tuple[np.ndarray, np.ndarray]:
         return state.alpha.T, state.W.T if problem.sparse else state.W
 
-    def visit(self, problem: Problem, state: C, active: np.ndarray) -> Visit:
-        if self.reads_weights(problem, state):
-            return self.read_of_weights(problem, active)
-        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
-
     def run_blocks(self, problem: Problem, state: C, active: np.ndarray, blocks: Blocks) -> Share:
         share = None
         if problem.resident and len(blocks) == 1:
-            share = self._visit_part(problem, state, active, *blocks[0])
+            first, block = blocks[0]
+            share = self.visit_part(problem, state, active, block, self._visit_of(problem, state, block, first, 0))
         else:
             self._visit_blocks(problem, state, active, blocks)
         if share is None:  # `_visit` has counted the rows that are awake
@@ -118,24 +107,13 @@ class Coupled(BeginsAtWeights[C]):
             if again + 1 >= VISITS and enough:
                 break
 
-    def _visit_part(self, problem: Problem, state: C, active: np.ndarray, first: int, block: Block) -> Share:
-        """One unit of a visit of all rows in memory."""
-        now = self._visit_of(problem, state, block, first, 0)
-        work = 2.0 * active.size * problem.lines * values_of(block).size
-        parts = max(1, min(now[3].size, math.ceil(work / UNIT)))
-        for turns in self.returning(problem, state, take_turns([now], state.part, state.part + 1, parts)):
-            self._visit(problem, state, active, turns, state.figures)
-        state.part = (state.part + 1) % parts
-        return state.part / parts if state.part else None
-
     @staticmethod
     def _visit_of(problem: Problem, state: C, block: Block, first: int, again: int) -> tuple:
         group = group_of(block)
         order = permutation(-(-block.rows() // group), problem.seed, state.number, first, again)
         return visit(block, numbered_from(first), order, group)
 
-    @staticmethod
-    def _visit(problem: Problem, state: C, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
+    def _visit(self, problem: Problem, state: C, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """Make the steps of these turns, and count their multiplications."""
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())

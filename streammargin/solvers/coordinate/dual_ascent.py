@@ -12,10 +12,10 @@ from streammargin.compiled.order import permutation
 from streammargin.compiled.sleep import AWAKE, LONGEST
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
-from streammargin.rows.blocks import Block, values_of
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowNumbers, numbered_from
-from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_turns, visit
-from streammargin.solvers.base import UNIT, VISIT, Blocks, MarginSizes, Share, margin_sizes, multiplications
+from streammargin.rows.visits import Turns, all_at_once, group_of, take_turns, visit
+from streammargin.solvers.base import Blocks, MarginSizes, Share, margin_sizes, multiplications
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
 from streammargin.solvers.coordinate.from_weights import BeginsAtWeights
@@ -26,10 +26,8 @@ from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.solvers.state import PIECE, labels_of
-from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
-FLOAT32_TOL = 1e-5  # smallest tolerance for float32 weights, whose rounding limits the gap
 FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L do not fit into float32
 TURNS = 64  # most turns of several blocks: alternating between blocks keeps the weights from oscillating
 TURN_ROWS = 512  # least rows per turn, as a kernel call costs as much as some rows
@@ -75,17 +73,13 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     """A step for one row after the other, in random order."""
 
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
-    blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     behind_map: ClassVar[int] = 1  # times as many visits, of cached rows too, if each read maps the rows anew
     longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
-        """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
-        coarse = min(problem.asked, problem.least_tol) >= FLOAT32_TOL
-        single = problem.dtype == np.float32 and not self.precise and coarse and problem.linear
-        return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
+        return np.dtype(np.float64) if self.precise or not problem.linear else super().dtype(problem)
 
     def estimate(self, problem: Problem, state: A, running: Running) -> float:
         """The relative gap estimated from the sums of a pass; 0 if they indicate that the rows are not separable."""
@@ -158,15 +152,16 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         super().set_out(problem, state, w)
         state.constant.centre[:] = w[:, -1]  # else a damped constant would begin near 0
 
-    def visit(self, problem: Problem, state: A, active: np.ndarray) -> Visit:
-        if self.reads_weights(problem, state):
-            return self.read_of_weights(problem, active)
-        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
-
     def run_blocks(self, problem: Problem, state: A, active: np.ndarray, blocks: Blocks) -> Share:
         slow_constant.damp(problem, state.labels, state.constant, blocks)
         if problem.resident and len(blocks) == 1:
-            return self._visit_part(problem, state, active, *blocks[0])
+            first, block = blocks[0]
+            order = self.order_of(problem, state, block, first)
+            now = visit(slow_constant.shortened(block, state.constant), numbered_from(first), *order)
+            share = self.visit_part(problem, state, active, block, now)
+            if share is None:
+                self._visited(state, active, blocks)
+            return share
         self._visited(state, active, blocks)
         budget = self.kept_bytes(problem)
         kept = active_rows.due(state.active, blocks) if budget else ()
@@ -189,20 +184,6 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         """Count these rows as visited: once all are, a curvature of 0 means a row of zeros."""
         state.norms.visited += sum(block.rows() for _, block in blocks)
         state.multiplications -= multiplications(blocks, active.size)  # `_visit` counts the rows that are awake
-
-    def _visit_part(self, problem: Problem, state: A, active: np.ndarray, first: int, block: Block) -> Share:
-        """One unit of a visit of all rows in memory."""
-        order = self.order_of(problem, state, block, first)
-        parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
-        now = visit(slow_constant.shortened(block, state.constant), numbered_from(first), *order)
-        part = state.part
-        for turns in self.returning(problem, state, take_turns([now], part, part + 1, parts)):
-            self._visit(problem, state, active, turns, state.figures)
-        state.part = (part + 1) % parts
-        if state.part:
-            return float(state.part / parts)
-        self._visited(state, active, [(first, block)])
-        return None
 
     def _take_turns(
         self, problem: Problem, state: A, active: np.ndarray, blocks: Blocks, kept: active_rows.Parts, again: int,

@@ -16,19 +16,21 @@ best for the dual. On rcv1sub at C = 1 the hinge takes 15, 19 and 25.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from streammargin.compiled.look import MISTAKES, Prox
 from streammargin.losses.base import largest_bend, middle_share
 from streammargin.penalties.mirror_maps import mirror
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.rows.visits import Turns
-from streammargin.solvers.base import PassReport
+from streammargin.rows.visits import PLACES, Turns, take_turns
+from streammargin.rows.visits import Visit as OneVisit
+from streammargin.solvers.base import UNIT, VISIT, Blocks, PassReport, Share
 from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import gaps_of
@@ -37,6 +39,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 READS, RETURNS = 1, 2  # the passes
+FLOAT32_TOL = 1e-5  # smallest tolerance for float32 weights, whose rounding limits the gap
 SOFT = 0.05  # the softness of a hinge: a margin this far from 1, times 1/2, has its dual at a bound
 LEAST, MOST = 16, 4096  # parts of r; between them, as many as cost what a product with all rows does
 B = TypeVar("B", bound=Certified)
@@ -44,6 +47,8 @@ B = TypeVar("B", bound=Certified)
 
 class BeginsAtWeights(LinearSolver[B]):
     """A solver with duals of rows that may begin from weights."""
+
+    blocks_per_step = PLACES
 
     @staticmethod
     @abstractmethod
@@ -53,6 +58,33 @@ class BeginsAtWeights(LinearSolver[B]):
     def place(self, problem: Problem, state: B, k: int, image: np.ndarray) -> None:
         """Set the image (d+1,) of line k, and what steps keep beside it; default: nothing."""
         self.in_lines(problem, state)[1][k] = image
+
+    def dtype(self, problem: Problem) -> np.dtype:
+        """float32 if the rows are float32 and the tolerance, now and before a resume, allows it."""
+        single = problem.dtype == np.float32 and min(problem.asked, problem.least_tol) >= FLOAT32_TOL
+        return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
+
+    def visit(self, problem: Problem, state: B, active: np.ndarray) -> Visit:
+        if self.reads_weights(problem, state):
+            return self.read_of_weights(problem, active)
+        return super().visit(problem, state, active)._replace(each=self.run_blocks, together=True)
+
+    @abstractmethod
+    def run_blocks(self, problem: Problem, state: B, active: np.ndarray, blocks: Blocks) -> Share:
+        """Visit the rows of several blocks, as `run_block` does those of one."""
+
+    @abstractmethod
+    def _visit(self, problem: Problem, state: B, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
+        """Make the steps of these turns, add to the figures of the pass, and count their multiplications."""
+
+    def visit_part(self, problem: Problem, state: Any, active: np.ndarray, block: Block, now: OneVisit) -> Share:
+        """One unit of a visit of all rows in memory."""
+        work = VISIT * active.size * problem.lines * values_of(block).size
+        parts = max(1, min(now[3].size, math.ceil(work / UNIT)))
+        for turns in self.returning(problem, state, take_turns([now], state.part, state.part + 1, parts)):
+            self._visit(problem, state, active, turns, state.figures)
+        state.part = (state.part + 1) % parts
+        return state.part / parts if state.part else None
 
     def begin_at(self, problem: Problem, state: B, w: np.ndarray) -> None:
         state.sweep.frozen[:] = w

@@ -15,7 +15,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, stored
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import MarginSizes, Method, PassReport, Share, Stage
+from streammargin.solvers.base import MarginSizes, PassReport, Share, Stage
 from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.coordinate.ascent import check_hard_margin
 from streammargin.solvers.coordinate.dual_ascent import DualAscent, Norms
@@ -281,7 +281,7 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
 SMALL = Exact()
 
 
-class ActiveSet(Method):
+class ActiveSet(Exact):
     """Exact on the few rows that decide the margin, a read checks all; C = inf, l2; the first choice for it.
 
     Rows drawn at random are the first working set, or those nearest to the margin of given weights. Then, in turns:
@@ -294,13 +294,7 @@ class ActiveSet(Method):
     Source: non-negative least squares for the working set (Lawson and Hanson 1974); the rest is our own.
     """
 
-    name: ClassVar[str] = Exact.name
-    requires: ClassVar[tuple[str, ...]] = Exact.requires
-    default_C: ClassVar[float] = Exact.default_C
-    takes = Exact.takes
-
-    def check(self, problem: Problem) -> None:
-        SMALL.check(problem)
+    name = Exact.name
 
     def stages(self) -> dict[str, Stage]:
         return {"exact": Stage(SMALL, leave=leave), "ascent": Stage(ASCENT, enter=ascend)}

@@ -99,9 +99,12 @@ class Ascent(Method):
         return Coupled.couples if self.momentum != "yes" and self.order == PERMUTATION else ()
 
     def check(self, problem: Problem) -> None:
-        if coupled(problem.loss):
-            self._check_coupled(problem)
+        if coupled(problem.loss) and not self.couples:
+            wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
+            raise Refusal(wrong, "use `solver=ascent`")
         super().check(problem)
+        if coupled(problem.loss) and not (problem.lp and problem.p == 2.0):
+            raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
         if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
@@ -126,14 +129,6 @@ class Ascent(Method):
         ):
             if refused:
                 raise UsageError(f"{self.called} cannot begin from weights {why}; {hint}, or leave out `init`")
-
-    def _check_coupled(self, problem: Problem) -> None:
-        """Refusal of what steps on all duals of a row do not support."""
-        if not self.couples:
-            wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
-            raise Refusal(wrong, "use `solver=ascent`")
-        if not (problem.lp and problem.p == 2.0):
-            raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
 
     def lacks(self, penalty: Penalty, free: bool) -> str | None:
         if super().lacks(penalty, free) is None or (self.momentum != "yes" and penalty.norm is not None and not free):

@@ -25,7 +25,7 @@ from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, leaves, roles
 from streammargin.solvers.base import NUMBERS
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.coordinate import coupled, dual_ascent
+from streammargin.solvers.coordinate import coupled, from_weights
 from streammargin.solvers.newton import held, sampled, truncated
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.registry import make_solver
@@ -232,7 +232,7 @@ def bits(result):
 @pytest.fixture
 def small_units(monkeypatch):
     """What takes half a second else is many units."""
-    for module in (base, coupled, descent, dual_ascent, row_store):
+    for module in (base, coupled, descent, from_weights, row_store):
         monkeypatch.setattr(module, "UNIT", 3e3)
     for module in (held, truncated):  # products with the rows, of which a step takes many
         monkeypatch.setattr(module, "UNIT", 3e5)

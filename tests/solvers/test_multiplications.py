@@ -11,13 +11,13 @@ from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers import base
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.coordinate import dual_ascent
+from streammargin.solvers.coordinate import from_weights
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.newton.subproblem import LINE_SEARCH, Goal, Proximal, solve
 
 
 def take_units(monkeypatch, size):
-    for module in (base, descent, dual_ascent, row_store):
+    for module in (base, descent, from_weights, row_store):
         monkeypatch.setattr(module, "UNIT", size)
 
 

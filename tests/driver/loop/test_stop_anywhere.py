@@ -180,11 +180,11 @@ def test_a_block_out_of_core_is_smaller_where_each_class_visits_it(monkeypatch, 
 
 def test_rows_in_memory_are_visited_by_as_many_as_make_a_unit(monkeypatch):
     """A visit of all rows for all classes may take long, and is one of some of them at a time."""
-    from streammargin.solvers.coordinate import dual_ascent
+    from streammargin.solvers.coordinate import from_weights
 
     data, looks = classes(), []
     alone = sm.train(data, loss="hinge", solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))
-    for module in (dual_ascent, row_store):
+    for module in (from_weights, row_store):
         monkeypatch.setattr(module, "UNIT", 1e4)
     few = len(looks)
     cut = sm.train(data, loss="hinge", solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))

@@ -1,6 +1,7 @@
 """The papers' methods in the space of a kernel: against the linear forms, loops over the matrix, and the optimum."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.kernels import make_kernel
 from streammargin.rows.blocks import DenseBlock, taken
-from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply, multiply_used
+from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply_unit, multiply_used
 from streammargin.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -131,10 +132,10 @@ def test_products_do_not_depend_on_how_many_columns_are_held(slots, form):
     while fill(columns):
         pass
     coefs = RANDOM.standard_normal((80, 3)) * (RANDOM.random((80, 1)) < 0.5)
-    found = np.concatenate(
-        [multiply(columns, block, *ends, coefs) for ends in ((0, slots), (slots, 80)) if ends[0] < 80]
-    )
-    assert found == pytest.approx(K @ coefs, abs=1e-12)
+    problem, found = SimpleNamespace(rows=80, values=X.size), []
+    for low in (0, slots) if slots < 80 else (0,):
+        found.append(multiply_unit(columns, problem, block, low, coefs)[0])
+    assert np.concatenate(found) == pytest.approx(K @ coefs, abs=1e-12)
     assert isinstance(taken(block, np.arange(2)), type(block)) and (form == "csr") != isinstance(block, DenseBlock)
 
 

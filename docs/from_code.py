@@ -20,7 +20,7 @@ from streammargin.cli.words import serves_loss, serves_penalty
 from streammargin.data_tools import main as data_tools
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
-from streammargin.solvers.registry import CLASSES, SHORT, TAKE, make_solver, names
+from streammargin.solvers.registry import SHORT_WORDS, SOLVER_CLASSES, TAKE, make_solver, names
 from streammargin.training.fitting import usual_bytes
 from streammargin.words import Thing
 
@@ -152,7 +152,7 @@ def _given(default: Any) -> bool:
 def _supporters(serves: Callable[[Any, Any], bool], cls: Any) -> str:
     """The solvers that take a loss or a penalty; of a short name, only if the solver itself does not."""
     taking = [name for name in names()[1:] if serves(make_solver(name), cls)]
-    return ", ".join(f"`{name}`" for name in taking if SHORT.get(name, "").partition(":")[0] not in taking)
+    return ", ".join(f"`{name}`" for name in taking if SHORT_WORDS.get(name, "").partition(":")[0] not in taking)
 
 
 def _things(classes: dict[str, Any], serves: Callable[[Any, Any], bool]) -> str:
@@ -164,10 +164,10 @@ def _things(classes: dict[str, Any], serves: Callable[[Any, Any], bool]) -> str:
 def _solvers(shelf: str) -> str:
     """The solvers of a shelf."""
     rows = []
-    for name, cls in CLASSES.items():
-        if CLASSES.shelf(name) == shelf:
+    for name, cls in SOLVER_CLASSES.items():
+        if SOLVER_CLASSES.shelf(name) == shelf:
             each = "" if name == "auto" else str(usual_bytes(make_solver(name)))
-            short = [f" `{one}` is `{meant}`." for one, meant in SHORT.items() if meant.partition(":")[0] == name]
+            short = [f" `{one}` is `{meant}`." for one, meant in SHORT_WORDS.items() if meant.partition(":")[0] == name]
             rows.append([_with_fields(cls), _cell(_summary(cls)) + "".join(short), each])
     return _table(["name, parameters (defaults)", "what it is", "bytes a row"], rows)
 

@@ -21,7 +21,7 @@ import streammargin as sm
 from examples.figure_tools import CLEAR, above, ahead, arguments, below, factor, marks, save, settles, value_at, verdict
 from examples.paper_data import toy
 from examples.trajectories import margin, states
-from streammargin.compiled.homotopic import OUTER
+from streammargin.compiled.homotopic import OUTER_DONE
 from streammargin.solvers import Homotopic
 
 STARTS = (3, 5, 10, 20)
@@ -38,8 +38,8 @@ def ends(start, X, y, passes, average=True):
     steps, found, outer = [], [], 0.0
     runs = states(Homotopic(average, s0=float(start), units="paper"), X, y, passes)
     for number, (_, _, state, _) in enumerate(runs, 1):
-        if state.carried[0, OUTER] > outer:
-            outer = state.carried[0, OUTER]
+        if state.carried[0, OUTER_DONE] > outer:
+            outer = state.carried[0, OUTER_DONE]
             # the best iterate is known one pass late, which has gone on from it already
             steps.append(number if average else number - 1)
             found.append((state.v if average else state.kept)[0, :-1].copy())

@@ -163,7 +163,7 @@ def used_elsewhere() -> set[str]:
 
 def warm(form: str, dtype: str) -> None:
     """Compile the kernels of every method that `auto` may take, of all readers and of models, for rows of one kind."""
-    words = set(re.findall(r'"([a-z-]+)"', inspect.getsource(candidates))) & {*registry.names(), *registry.SHORT}
+    words = set(re.findall(r'"([a-z-]+)"', inspect.getsource(candidates))) & {*registry.names(), *registry.SHORT_WORDS}
     for word in words:
         registry.make_solver(word)  # which imports its kernels
     for name in used_elsewhere():

@@ -32,7 +32,7 @@ import streammargin as sm
 from streammargin.__main__ import main
 from streammargin.driver.save import checkpoint
 from streammargin.driver.save.checkpoint import SLOTS
-from streammargin.driver.save.slots import PART, read_plain, write_slot
+from streammargin.driver.save.slots import PART_FILE, read_plain, write_slot
 from streammargin.solvers.base import KERNELS, MATRICES
 from streammargin.solvers.newton import sampled
 from streammargin.solvers.registry import make_solver, names
@@ -285,7 +285,7 @@ def run():
     options = parser.parse_args()
     moments = random.Random(options.seed)
     # also for the processes that are started later: checkpoints are many, and few columns are enough for a sample
-    checkpoint.SHARE, sampled.WIDE = 0.5, 0
+    checkpoint.WRITING_TIME_SHARE, sampled.WIDE_HESSIAN_COLUMNS = 0.5, 0
     chosen = [options.outputs and of_several_outputs, options.tasks and of_tasks, options.kernels and of_kernels]
     phases, counts = OF_OUTPUTS if any(chosen) else PHASES, Counter()
     with tempfile.TemporaryDirectory() as name:
@@ -319,7 +319,7 @@ def run():
                 counts["kills"] += 1
                 there = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []
                 slots = [str(folder / "checkpoints" / slot) for slot in there if slot in SLOTS]
-                counts["while a checkpoint was written"] += PART in there
+                counts["while a checkpoint was written"] += PART_FILE in there
                 counts[where(slots)] += 1
             if code != 0 or bits(folder) != expected:
                 counts["different"] += 1

@@ -20,7 +20,7 @@ from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream, pairs_of
-from streammargin.training.rows import ROWS, DataKind, is_spooled, train_rows
+from streammargin.training.rows import ROW_DATA, DataKind, is_spooled, train_rows
 from streammargin.training.stream import train_stream
 from streammargin.transforms import Transform
 from streammargin.wording import shown, warn
@@ -213,7 +213,7 @@ def train_by(
         options = Options.of({**vars(options), "x": None, "y": None, "sample_weight": None})
     if given is None and not is_table(data) and is_stream(data) and not is_spooled(data, options):
         return train_stream(data, options, history, should_stop)
-    result = train_rows(data, options, history, should_stop, elsewhere, given or ROWS)
+    result = train_rows(data, options, history, should_stop, elsewhere, given or ROW_DATA)
     for code, text in remarks(result):
         warn(text, code)
     return result

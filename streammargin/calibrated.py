@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-EACH, LEAST = 64, -16  # bins of each doubling of the distance from the centre (docs/model_file.md)
+EACH, LEAST_BIN_POWER = 64, -16  # bins of each doubling of the distance from the centre (docs/model_file.md)
 
 
 def off_best(arrays: Mapping[str, np.ndarray]) -> list[float]:
@@ -18,7 +18,7 @@ def off_best(arrays: Mapping[str, np.ndarray]) -> list[float]:
     for k, (without, own) in enumerate(counts.astype(np.float64)):
         rows, (centre, unit) = without + own, arrays["calibration.scale"][k]
         place = np.arange(len(rows) // 2)
-        size = unit * 2.0 ** (place // EACH + LEAST) * (1.0 + (place % EACH + 0.5) / EACH)
+        size = unit * 2.0 ** (place // EACH + LEAST_BIN_POWER) * (1.0 + (place % EACH + 0.5) / EACH)
         x = centre + np.concatenate([-size[::-1], size])
         x, rows, without, own = (each[rows > 0.0] for each in (x, rows, without, own))
         if "calibration.scores" in arrays:

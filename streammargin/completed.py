@@ -21,8 +21,8 @@ from streammargin.files import reading
 from streammargin.saved import read_saved
 from streammargin.verification import BLUR, Check, compare
 
-PIECE = 1 << 16  # entries at a time
-TILE = 1 << 20  # numbers of dense lines at a time
+ENTRIES_AT_ONCE = 1 << 16
+LINE_NUMBERS_AT_ONCE = 1 << 20  # of dense lines
 
 
 def is_completion(path: str) -> bool:
@@ -123,7 +123,7 @@ class Dual:
     def close(self, places: np.ndarray, lines: np.ndarray, duals: np.ndarray) -> None:
         """Add whole lines to T T^T, some at a time."""
         numbers, own = np.unique(lines, return_inverse=True)
-        step = max(1, TILE // len(self.gram))
+        step = max(1, LINE_NUMBERS_AT_ONCE // len(self.gram))
         for low in range(0, len(numbers), step):
             here = slice(*np.searchsorted(own, (low, low + step)))
             T = np.zeros((min(step, len(numbers) - low), len(self.gram)))
@@ -195,7 +195,7 @@ class RatingSums:
             both = zip(self.names, ratings.names, strict=True)
             own = [names.codes(pa.array(of.listed), entries.name) for names, of in both]
             dual, side, start = Dual(self.loss, cost, proof, short), int(ratings.sides[0] > ratings.sides[1]), 0
-            source, piece = ratings.source, max(1, PIECE // (1 + self.left.shape[1] // 16))
+            source, piece = ratings.source, max(1, ENTRIES_AT_ONCE // (1 + self.left.shape[1] // 16))
             buffer = source.allocate(np.append(np.arange(0, source.rows, piece), source.rows))
             for values in source.labels(piece):
                 block: Any = source.read(start, start + len(values), buffer)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-NUMBERS = ("squared_error", "absolute_error", "l2_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
+REGRESSIONS = ("squared_error", "absolute_error", "l2_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
 # fmt: off
-LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
+LOSS_FORMULAS: dict[str, Any] = {  # phi(u), with the number that the word names
     "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
     "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
-    "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
+    "smooth_hinge": lambda u, width: LOSS_FORMULAS["huber"](np.maximum(0.0, 1.0 - u), width) / width,
     "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
     "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
     "squared_error": lambda u, _: u**2 / 2.0, **dict.fromkeys(["absolute_error", "l2_error"], lambda u, _: np.abs(u)),
@@ -26,7 +26,7 @@ JOINT: dict[str, Any] = {  # of all scores z (m, K) of a row, own (m, K): whethe
     "hinge": lambda z, own: np.max(z + ~own, axis=1) - z[own],
     "l2_error": lambda u: np.linalg.norm(u, axis=1),  # of the residuals u (m, K)
 }
-PENALTIES: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
+PENALTY_FORMULAS: dict[str, Callable[..., Any]] = {  # R(w); r: the l1_ratio, p: of the norm, of: arrays of columns
     **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
     "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
@@ -61,9 +61,9 @@ def lifted(loss: str, number: Any, u: np.ndarray, e: np.ndarray) -> np.ndarray:
 
     For regression u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
     """
-    if loss in NUMBERS:
-        return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / _slope(loss, number, u), 0.0), number)
-    return LOSSES[loss](u + e, number)
+    if loss in REGRESSIONS:
+        return LOSS_FORMULAS[loss](np.sign(u) * np.maximum(np.abs(u) - e / _slope(loss, number, u), 0.0), number)
+    return LOSS_FORMULAS[loss](u + e, number)
 
 
 def bounded(loss: str, number: Any, u: np.ndarray, caps: np.ndarray, most: float) -> np.ndarray:
@@ -83,11 +83,11 @@ def bounded(loss: str, number: Any, u: np.ndarray, caps: np.ndarray, most: float
 
 def _lifts(loss: str, number: Any, u: np.ndarray) -> np.ndarray:
     """The multipliers e (K,) from which on no phi of u (n, K) is left: 0 or, of a loss without an end, negligible."""
-    if loss in NUMBERS:
+    if loss in REGRESSIONS:
         free = number if loss == "epsilon_insensitive" else 0.0
         most = ((np.abs(u) - free) * _slope(loss, number, u)).max(axis=0)
     else:
-        most = (1.0 if LOSSES[loss](1.0, number) == 0.0 else 800.0) - u.min(axis=0)
+        most = (1.0 if LOSS_FORMULAS[loss](1.0, number) == 0.0 else 800.0) - u.min(axis=0)
     return np.nextafter(np.maximum(most, 0.0), np.inf)
 
 

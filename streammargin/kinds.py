@@ -16,7 +16,7 @@ from streammargin.sizes import parse_size
 from streammargin.wording import shown
 from streammargin.workers import cores
 
-ALL, MOST_THREADS = "all", 1024
+ALL_THREADS, MOST_THREADS = "all", 1024
 
 
 class Kind:
@@ -227,19 +227,21 @@ class Threads(Kind):
     metavar: str | None = "N|all"
 
     def read(self, text: str) -> int | str:
-        if text == ALL:
+        if text == ALL_THREADS:
             return text
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"{shown(text)} is neither a whole number nor {ALL}") from None
+            raise UsageError(f"{shown(text)} is neither a whole number nor {ALL_THREADS}") from None
 
     def check(self, what: str, value: object) -> int | str:
-        if isinstance(value, str) and value == ALL:
-            return ALL
+        if isinstance(value, str) and value == ALL_THREADS:
+            return ALL_THREADS
         given = int(value) if isinstance(value, numbers.Integral) and not _is_bool(value) else 0
         if not 1 <= given <= MOST_THREADS:
-            raise UsageError(f"{what} must be a whole number from 1 to {MOST_THREADS}, or {ALL}, not {shown(value)}")
+            raise UsageError(
+                f"{what} must be a whole number from 1 to {MOST_THREADS}, or {ALL_THREADS}, not {shown(value)}"
+            )
         return given
 
 

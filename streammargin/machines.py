@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-PIECE = 256  # rows at a time
+MACHINE_ROWS = 256  # at a time
 FORMULAS = ("rbf", "poly", "sigmoid", "linear")
 BLUR = 1e-12  # rounding of a value, relative to the largest
 EPS = float(np.finfo(np.float64).eps)
@@ -123,7 +123,9 @@ class SavedExpansion(MachineRows):
         self.longest = 0.0  # ||x||^2 of the rows that were scored
         own = self._scores(self.rows)
         self.penalties = 0.5 * np.sum(own * self.coef.T, axis=0)
-        self.largest = max(float(np.abs(self._values(self.rows[:PIECE], self.rows[:PIECE])).max(initial=0.0)), 1.0)
+        self.largest = max(
+            float(np.abs(self._values(self.rows[:MACHINE_ROWS], self.rows[:MACHINE_ROWS])).max(initial=0.0)), 1.0
+        )
 
     @property
     def unit(self) -> float:
@@ -150,8 +152,8 @@ class SavedExpansion(MachineRows):
 
     def _scores(self, X: Any) -> np.ndarray:
         found = np.zeros((X.shape[0], len(self.coef)))
-        for low in range(0, self.rows.shape[0], PIECE):
-            few = slice(low, low + PIECE)
+        for low in range(0, self.rows.shape[0], MACHINE_ROWS):
+            few = slice(low, low + MACHINE_ROWS)
             found += self._values(X, self.rows[few]) @ self.coef[:, few].T
         return found
 

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.wording import short, shown
 
-EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
+EXACT_BELOW = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 LISTED = 20  # classes in a message
 MAX_CLASSES = 32767  # codes of classes are int16
 TRUTH = {"true": "1", "false": "0"}
@@ -66,7 +66,7 @@ def unpointed(text: str) -> str:
 
 def spelt(number: float) -> str:
     """The shortest spelling of a number: 7, 3.1, 1e+300; the same for numbers that are equal."""
-    if isinstance(number, float) and not (number.is_integer() and abs(number) < EXACT):
+    if isinstance(number, float) and not (number.is_integer() and abs(number) < EXACT_BELOW):
         return repr(number)
     return str(int(number))
 

@@ -137,7 +137,7 @@ def row_sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return np.repeat(np.where(found == 0.0, 1.0, found), np.diff(starts))
 
 
-STEPS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their rows, the number of the word, arrays
+STEP_FORMULAS: dict[str, Callable[..., np.ndarray]] = {  # of values, bounds of their rows, the word's number, arrays
     "total": lambda x, starts, number, _: x * (number / row_sums(x, starts)),
     "log1p": lambda x, *_: np.log1p(x), "sqrt": lambda x, *_: np.sqrt(x), "tfidf": lambda x, *of: x * of[2]["factors"],
     "unit": lambda x, starts, *_: x / np.sqrt(row_sums(x * x, starts)),
@@ -151,7 +151,7 @@ class RowSteps:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self.arrays, words = arrays, arrays["transform"].tolist() if "transform" in arrays else []
         self.steps = [re.split(r":(?:\w+=)?", f"{word}:")[:2] for word in words]
-        self.theirs: str | None = next((name for name, _ in self.steps if name not in STEPS), None)
+        self.theirs: str | None = next((name for name, _ in self.steps if name not in STEP_FORMULAS), None)
 
     def taken(self, X: Any) -> Any:
         """The rows (m, d), an array or a sparse matrix, after the steps, in float64."""
@@ -168,7 +168,7 @@ class RowSteps:
         for k, (name, number) in enumerate(self.steps):
             prefix, dtype = f"transform.{k}.", str(self.arrays["transform.dtypes"][k])
             of = {key[len(prefix) :]: each[columns] for key, each in self.arrays.items() if key.startswith(prefix)}
-            values = STEPS[name](values, starts, float(number or 1.0), of).astype(dtype).astype(np.float64)
+            values = STEP_FORMULAS[name](values, starts, float(number or 1.0), of).astype(dtype).astype(np.float64)
         return values
 
 

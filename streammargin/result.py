@@ -162,11 +162,11 @@ class TrainResult:
         return Facts(self.model, events=self.history)
 
 
-SHOWN = 20  # labels in a message
-FAR = 10.0  # a gap above FAR times the tolerance will hardly close by more passes alone
-FLAT = 0.1  # of a standard error: a smaller fall of the folds' errors is none
+SHOWN_LABELS = 20  # in a message
+FAR_GAP_RATIO = 10.0  # a gap above so many tolerances will hardly close by more passes alone
+FLAT_FALL_OF_FOLDS = 0.1  # of a standard error: a smaller fall of the folds' errors is none
 JOINED = ("l21", "l1inf", "trace")
-LEAST = 1e-8  # a gap below this counts as near any tolerance: sums over many rows are hardly more exact
+LEAST_TOLERANCE = 1e-8  # a gap below this counts as near any tolerance: sums over many rows are hardly more exact
 
 
 def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
@@ -191,8 +191,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
 
 
 def _listed(classes: list[str]) -> str:
-    more = f" and {len(classes) - SHOWN} more" if len(classes) > SHOWN else ""
-    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN]))}{more})"
+    more = f" and {len(classes) - SHOWN_LABELS} more" if len(classes) > SHOWN_LABELS else ""
+    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN_LABELS]))}{more})"
 
 
 def _to_predict_more(result: TrainResult) -> str:
@@ -233,7 +233,7 @@ def _edge_matters(found: CrossValidation | None) -> bool:
     order = np.argsort(found.Cs)
     place = int(np.flatnonzero(order == found.best)[0])
     beside = order[1 if place == 0 else place - 1]
-    return bool(found.mean[beside] - found.mean[found.best] > FLAT * found.se[found.best])
+    return bool(found.mean[beside] - found.mean[found.best] > FLAT_FALL_OF_FOLDS * found.se[found.best])
 
 
 def advice(result: TrainResult) -> str:
@@ -250,7 +250,7 @@ def advice(result: TrainResult) -> str:
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind = "mean gap" if isinstance(asked["tol"], str) else "margin gap" if certificate.gap is None else "gap"
     gap, tol = certificate[kind.replace(" ", "_")], float(str(asked["tol"]).rpartition(":")[2])
-    far = gap is None or gap > FAR * max(tol, LEAST)
+    far = gap is None or gap > FAR_GAP_RATIO * max(tol, LEAST_TOLERANCE)
     others, more = ["use `solver=auto`"] if result.better else [], f"raise {limit}"
     stalled = result.reason == "passes" and result.passes < asked["passes"]  # more of them would change nothing
     if stalled:
@@ -279,7 +279,9 @@ def advice(result: TrainResult) -> str:
 def unproven(result: TrainResult) -> str:
     """The warning for values of C that are not proven, though that of the model is; options in backquotes."""
     asked, costs = result.model.header, result.run_end["unproven"]
-    listed = ", ".join(f"{C:g}" for C in costs[:SHOWN]) + (f" and {len(costs) - SHOWN} more" if costs[SHOWN:] else "")
+    listed = ", ".join(f"{C:g}" for C in costs[:SHOWN_LABELS]) + (
+        f" and {len(costs) - SHOWN_LABELS} more" if costs[SHOWN_LABELS:] else ""
+    )
     by_time = (result.limit or result.reason) == "seconds"
     hint = "raise `max_seconds`" if by_time else "raise `passes`" if result.passes >= asked["passes"] else "raise `tol`"
     return f"not proven: C = {listed}; the model is that of C = {asked['C']:g}, which is proven; {hint}"

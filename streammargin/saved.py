@@ -18,7 +18,7 @@ from streammargin.saved_fields import CALLED, HeaderEntry, SavedArray
 from streammargin.wording import shown
 
 LINEAR = "linear"  # the kind of a file that names none
-DEEPEST, LARGEST = 32, 1 << 64  # levels of a header, and whole numbers in it
+DEEPEST, LARGEST_WHOLE_NUMBER = 32, 1 << 64  # levels of a header, and whole numbers in it
 IS: dict[str, Callable[[Any], bool]] = {
     "number": lambda value: _is_number(value) and abs(value) <= sys.float_info.max,
     "inf": lambda value: value in ("inf", "-inf"),
@@ -72,7 +72,7 @@ def _check_plain(value: Any, depth: int) -> None:
             _check_plain(item, depth + 1)
     elif isinstance(value, str):
         value.encode()
-    elif value is not None and not abs(value) < (LARGEST if isinstance(value, int) else math.inf):
+    elif value is not None and not abs(value) < (LARGEST_WHOLE_NUMBER if isinstance(value, int) else math.inf):
         raise ValueError("its header has a number that is nan or too large")
 
 

@@ -19,8 +19,8 @@ KINDS = {
 FLOAT = ("f4", "f8")  # letters and bytes of NumPy's types
 WHOLE = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 REAL = (*FLOAT, *WHOLE)
-TEXT, BYTES, PACKED, LABEL, ANY = ("U",), ("u1",), ("S1",), (*REAL, "b1", "U"), ()
-CALLED = {FLOAT: "floats", WHOLE: "whole numbers", REAL: "real numbers", TEXT: "text", BYTES: "bytes", PACKED: "S1",
+UNICODE, BYTES, PACKED, LABEL, ANY = ("U",), ("u1",), ("S1",), (*REAL, "b1", "U"), ()
+CALLED = {FLOAT: "floats", WHOLE: "whole numbers", REAL: "real numbers", UNICODE: "text", BYTES: "bytes", PACKED: "S1",
           LABEL: "labels"}  # fmt: skip
 
 
@@ -78,15 +78,15 @@ ARRAYS = (
     SavedArray("means", "linear", FLOAT, "d", needed=False),
     SavedArray("deviations", "linear", FLOAT, like="means", low=0),
     SavedArray("coef", "mapped", REAL, "K D"),
-    SavedArray("map", "mapped", TEXT),
-    SavedArray("dtype", "mapped", TEXT, words=("float32", "float64")),
+    SavedArray("map", "mapped", UNICODE),
+    SavedArray("dtype", "mapped", UNICODE, words=("float32", "float64")),
     SavedArray("map.directions", "rff", FLOAT, "d D/2"),
     SavedArray("map.projection", "nystroem", FLOAT, "D D"),
     SavedArray("map.landmarks", "nystroem_dense", FLOAT, "D d"),
     *_sparse("nystroem_sparse", "map.landmarks.data", "map.landmarks.indices", "map.landmarks.indptr", "D"),
     SavedArray("map.landmarks.shape", "nystroem_sparse", WHOLE, "2", equals="D d"),
     SavedArray("map.*", "mapped", ANY, "*", needed=False),  # of anybody's map, which knows its shapes
-    SavedArray("kernel", "machine", TEXT),
+    SavedArray("kernel", "machine", UNICODE),
     SavedArray("dual_coef", "machine", FLOAT, "K m"),
     SavedArray("support", "dense sparse", WHOLE, "m", low=0, below="n"),
     SavedArray("support", "precomputed", WHOLE, "m", low=0, below="d"),
@@ -101,8 +101,8 @@ ARRAYS = (
     SavedArray("proof.duals", "factors", FLOAT, like="proof.places"),
     SavedArray("row_names", "ratings", BYTES, "?", names="i"),
     SavedArray("column_names", "ratings", BYTES, "?", names="j"),
-    SavedArray("transform", "rows", TEXT, "t", needed=False),
-    SavedArray("transform.dtypes", "rows", TEXT, like="transform"),
+    SavedArray("transform", "rows", UNICODE, "t", needed=False),
+    SavedArray("transform.dtypes", "rows", UNICODE, like="transform"),
     SavedArray("transform.*", "rows", ANY, "*", needed=False),  # of steps, which know their shapes
     SavedArray("feature_names", "rows", BYTES, "?", needed=False, names="d"),
     SavedArray("caps", "together", FLOAT, "c", needed=False, low=0, inf=True),
@@ -140,8 +140,8 @@ class HeaderEntry(NamedTuple):
     ascends: bool = False
 
 
-FIGURES = ("primal", "dual", "gap", "mean_gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
-           "train_error", "valid_error")  # fmt: skip
+CERTIFICATE_FIGURES = ("primal", "dual", "gap", "mean_gap", "margin_lower", "margin_upper", "margin_gap", "residual",
+                       "mistakes", "train_error", "valid_error")  # fmt: skip
 ENTRIES = (  # proven: models whose objective is known; others, and older ones, need none of these to predict
     HeaderEntry("loss", "rows", "text", "proven"),
     HeaderEntry("loss", "ratings", "text", "ratings"),
@@ -181,7 +181,10 @@ ENTRIES = (  # proven: models whose objective is known; others, and older ones, 
     ),
     HeaderEntry("calibrate", "rows", "text null"),
     HeaderEntry("certificate", "rows ratings", "table", "proven ratings"),
-    *(HeaderEntry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings") for one in FIGURES),
+    *(
+        HeaderEntry(f"certificate.{one}", "rows ratings", "number inf null", "proven ratings")
+        for one in CERTIFICATE_FIGURES
+    ),
     HeaderEntry("certificate.per_class", "rows ratings", "list null", "proven ratings"),
     HeaderEntry("certificate.per_class.*", "rows ratings", "table"),
     HeaderEntry("certificate.per_class.*.*", "rows ratings", "number inf null"),

@@ -8,7 +8,7 @@ from typing import SupportsFloat, SupportsIndex
 from streammargin.errors import UsageError
 from streammargin.wording import shown
 
-LARGEST = 1 << 60  # bytes
+LARGEST_SIZE = 1 << 60  # in bytes
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -27,8 +27,8 @@ def parse_size(text: object, what: str = "size") -> int:
             number, unit = float(text), 1
         except (TypeError, ValueError, ArithmeticError):
             raise UsageError(f"{what} must be a number of bytes or like 512M or 2G, not {shown(text)}") from None
-    if not 1 <= number * unit < LARGEST:  # false for nan too
-        raise UsageError(f"{what} must be positive and less than {format_size(LARGEST)}, not {shown(text)}")
+    if not 1 <= number * unit < LARGEST_SIZE:  # false for nan too
+        raise UsageError(f"{what} must be positive and less than {format_size(LARGEST_SIZE)}, not {shown(text)}")
     return int(number * unit)
 
 

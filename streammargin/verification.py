@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from streammargin import calibrated, stored
 from streammargin.errors import DataError, MisnamedError, UsageError
 from streammargin.files import check_input, reading
-from streammargin.formulas import JOINT, LOSSES, NUMBERS, OF_LINES, PENALTIES, bounded, norm, numbers
+from streammargin.formulas import JOINT, LOSS_FORMULAS, OF_LINES, PENALTY_FORMULAS, REGRESSIONS, bounded, norm, numbers
 from streammargin.kernels import known_kernel
 from streammargin.machines import machine_of, mapped_of, margins
 from streammargin.maps import fitted_of
@@ -34,7 +34,7 @@ from streammargin.packages import register_filters
 from streammargin.saved import read_saved
 from streammargin.saved_words import column_of, known_error, left, spelled
 
-EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
+ALLOWED_DIFFERENCE, LEAST_FIGURE = 1e-9, 1e-290  # relative, of two figures; below LEAST_FIGURE they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
 
@@ -69,7 +69,11 @@ class Saved:
         word, self.column = h["loss"] if column is None else "interpolate", column
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
         one = problem["joint"] and not np.isinf(arrays["caps"]).all()  # a loss of all scores of a row
-        if self.loss not in (JOINT if one else LOSSES) or penalty not in PENALTIES | OF_LINES or self.steps.theirs:
+        if (
+            self.loss not in (JOINT if one else LOSS_FORMULAS)
+            or penalty not in PENALTY_FORMULAS | OF_LINES
+            or self.steps.theirs
+        ):
             own = self.steps.theirs or f"{h['loss']} and {h['penalty']}"
             raise UsageError(f"verify does not know users' own formulas: {path} has {own}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
@@ -78,9 +82,9 @@ class Saved:
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.all_scores, self.outputs = one, h.get("outputs")  # the names of the columns of y (n, outputs)
-        self.several = self.outputs is not None and self.loss not in NUMBERS  # labels of a row, each 0 or 1
+        self.several = self.outputs is not None and self.loss not in REGRESSIONS  # labels of a row, each 0 or 1
         self.tasks = Matcher(h["tasks"], f"the tasks of {path}") if h.get("tasks") else None
-        self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
+        self.numeric, self.hard, self.top = self.loss in REGRESSIONS, bool(np.isinf(self.caps).all()), named.get("top")
         if self.numeric != (not len(self.classes)):
             raise ValueError(f"its loss is {h['loss']}, and it has {len(self.classes)} classes")
         moved = self.coef * self.center
@@ -99,7 +103,7 @@ class Saved:
         if penalty in OF_LINES and "groups" not in arrays:
             found = np.append(OF_LINES[penalty](w, r), np.zeros(len(w) - 1))  # one for all lines
         else:
-            found = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+            found = np.array([PENALTY_FORMULAS[penalty](line, r, h["p"], groups) for line in w])
         self.penalties = np.where((beyond > 0.0).any(axis=1), math.inf, found ** (p := domain.get("power", 1.0)) / p)
         if self.machine is not None:
             self.penalties = self.machine.penalties
@@ -253,7 +257,7 @@ class RowSums:
                 phi = (JOINT[saved.loss](u) if saved.numeric else JOINT[saved.loss](scores, own))[:, None]
                 slip = 2.0 * wide.sum(axis=1, keepdims=True)
             else:
-                phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
+                phi, low, high = (LOSS_FORMULAS[saved.loss](u + by, number) for by in (0.0, -wide, wide))
                 slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
@@ -276,9 +280,9 @@ class RowSums:
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0, hidden: bool = False) -> Check:
-    """Whether two figures agree: up to EXACT times the larger one plus `blur`; `margins` has more on both bounds."""
+    """Whether two figures agree: up to ALLOWED_DIFFERENCE of the larger one and `blur`; `margins` has more on both."""
     known, found = float(certified), float(found)  # "inf" is one too
-    near = EXACT * max(abs(known), abs(found), LEAST)
+    near = ALLOWED_DIFFERENCE * max(abs(known), abs(found), LEAST_FIGURE)
     agrees = known <= min(0.0, found + near) if blur == -math.inf else abs(known - found) <= near + blur < math.inf
     return Check(name, known, found, None if hidden and known <= 0.0 else bool(known == found or agrees))
 
@@ -315,7 +319,7 @@ def check_all(saved: Saved, sums: RowSums) -> Iterator[Check]:
     yield compare(name, certificate[name], *total)
     if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)
-        middle, blur = np.zeros(sums.K), EXACT * saved.sizes + sums.blur
+        middle, blur = np.zeros(sums.K), ALLOWED_DIFFERENCE * saved.sizes + sums.blur
         if saved.kind == "midway":
             middle[apart] = -(sums.lowest[apart] + sums.highest[apart]) / 2.0
         worst = int(np.argmax(np.abs(saved.constant - middle) - blur))
@@ -359,7 +363,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             raise UsageError(f"the tasks of the rows {told} `tasks`")
         shards = [data] if isinstance(data, (str, os.PathLike)) else data
         checks = list(check_all(saved, sum_up(saved, shards, called, memory := memory - 64 * saved.coef.size)))
-        checks += [compare("calibration", 0.0, off, EXACT) for off in calibrated.off_best(saved.arrays)]
+        checks += [compare("calibration", 0.0, off, ALLOWED_DIFFERENCE) for off in calibrated.off_best(saved.arrays)]
         if valid is not None:
             if os.path.isfile(y if (y := called["y"] or "").endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows

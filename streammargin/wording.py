@@ -14,8 +14,8 @@ LOG = logging.getLogger("streammargin")
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
-LONGEST = 60  # characters of a value, a label or a name in a message
-SHOWN = 20  # parts of a list
+LONGEST_SHOWN_TEXT = 60  # characters of a value, a label or a name in a message
+SHOWN_PARTS = 20  # of a list
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
 
@@ -115,8 +115,8 @@ def printable(text: str) -> str:
 
 def shortened(parts: Sequence[str]) -> str:
     """The first of these for a terminal, and how many there are."""
-    more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN else ""
-    return ", ".join(printable(short(part)) for part in parts[:SHOWN]) + more
+    more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN_PARTS else ""
+    return ", ".join(printable(short(part)) for part in parts[:SHOWN_PARTS]) + more
 
 
 def joined(names: Sequence[str]) -> str:
@@ -130,7 +130,7 @@ def short(name: object) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= LONGEST_SHOWN_TEXT else f"{text[:LONGEST_SHOWN_TEXT]}..."
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
@@ -172,8 +172,8 @@ def shown(value: Any) -> str:
         text = ""
     if not text or ("array(" in text and not isinstance(value, str)):
         text = f"a value of the type {type(value).__name__}"
-    if isinstance(value, str) and len(text) > LONGEST:
-        return f"{text[: LONGEST - 1]}...{text[-1]}"  # its quote
+    if isinstance(value, str) and len(text) > LONGEST_SHOWN_TEXT:
+        return f"{text[: LONGEST_SHOWN_TEXT - 1]}...{text[-1]}"  # its quote
     return _cut(text)
 
 

@@ -43,11 +43,11 @@ from scipy.optimize import minimize_scalar
 
 import streammargin as sm
 from streammargin import formulas
-from streammargin.formulas import LOSSES, lifted, norm
+from streammargin.formulas import LOSS_FORMULAS, lifted, norm
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.solvers.newton import near_margin
 from streammargin.sources.open import open_source
-from streammargin.verification import BLUR, EXACT, Saved, verify
+from streammargin.verification import ALLOWED_DIFFERENCE, BLUR, Saved, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
@@ -236,7 +236,7 @@ def sum_of(saved: Saved, u: np.ndarray) -> float:
     """The sum of the losses at u, of the largest alone if only these count: the least over e of top e + ..."""
     top, lines = saved.top, u.reshape(len(u), -1).T
     if top is None:
-        return float(LOSSES[saved.loss](u, saved.number).sum())
+        return float(LOSS_FORMULAS[saved.loss](u, saved.number).sum())
 
     def at(e: float, line: np.ndarray) -> float:
         return float(top * e + lifted(saved.loss, saved.number, line, np.array([e])).sum())
@@ -247,7 +247,7 @@ def sum_of(saved: Saved, u: np.ndarray) -> float:
         found = minimize_scalar(
             at, args=(line,), bounds=(0.0, far), method="bounded", options={"xatol": 1e-13, "maxiter": 10_000}
         )
-        kinks = np.maximum(0.0, [LOSSES[saved.loss](line, saved.number), 1.0 - line, -line]).ravel()
+        kinks = np.maximum(0.0, [LOSS_FORMULAS[saved.loss](line, saved.number), 1.0 - line, -line]).ravel()
         total += min(found.fun, *(at(e, line) for e in {0.0, *kinks.tolist()}))
     return total
 
@@ -485,7 +485,9 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
         mass = masses(saved, y, np.ones(len(y)) if case.weights is None else case.weights[there])
         sizes = {"gap": 1.0, "mean_gap": abs(certificate["primal"]) / mass.min()}
         for name, gap in gaps(certificate, mass).items():
-            if certificate[name] != gap and not abs(certificate[name] - gap) <= EXACT * (gap + sizes[name]):
+            if certificate[name] != gap and not abs(certificate[name] - gap) <= ALLOWED_DIFFERENCE * (
+                gap + sizes[name]
+            ):
                 found.append(f"{name} is {certificate[name]}, {gap} found")
     scores, blur, best, sure = judged(saved, X)
     figures = loaded.evaluate((X, y))

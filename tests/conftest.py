@@ -27,7 +27,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")  # by default hypothesis fails what takes a fifth of a second
 
 os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
-jit.PATIENCE = float(os.environ["STREAMMARGIN_PATIENCE"])  # the package, imported above, has read it already
+jit.PLAIN_SECONDS = float(os.environ["STREAMMARGIN_PATIENCE"])  # the package, imported above, has read it already
 logging.getLogger("streammargin.compiling").setLevel("ERROR")  # else a busy machine adds warnings to those of tests
 
 # each worker has its share of the processors: threads of BLAS that wait for one another would take all of them
@@ -207,7 +207,7 @@ def mortals():
 def patient():
     """Kernels of small problems run as plain Python, as for users: for files whose tests look at no bit of theirs."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(jit, "PATIENCE", math.inf)
+        patched.setattr(jit, "PLAIN_SECONDS", math.inf)
         yield
 
 

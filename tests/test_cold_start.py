@@ -16,7 +16,7 @@ PACKAGE = Path(streammargin.__file__).parent
 KERNEL = """
 import logging, numpy as np
 logging.basicConfig(format="%(message)s")
-from streammargin.compiled.sdca import FIGURES, GAP, sdca_turns
+from streammargin.compiled.sdca import ASCENT_FIGURES, PASS_GAP, sdca_turns
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
@@ -24,11 +24,11 @@ from streammargin.rows.labels import Labels, numbered_from
 from streammargin.rows.visits import all_at_once
 block, one = DenseBlock(np.full((1, 2), 0.25), 0.0), np.array([0])
 labels = Labels(np.zeros(1, np.int16), np.ones(1, int), np.ones((1, 1)), np.empty(0), np.empty(0))
-turns, theta, figures = all_at_once(block, numbered_from(0), one, 1), np.ones((1, 3)), np.zeros((1, FIGURES))
+turns, theta, figures = all_at_once(block, numbered_from(0), one, 1), np.ones((1, 3)), np.zeros((1, ASCENT_FIGURES))
 sdca_turns(turns, labels, terms("hinge"), make_norm(2.0), one, np.zeros((1, 1)), np.zeros((1, 1), np.uint8), 0,
            np.ones(1), theta, theta, np.zeros(1), None, np.zeros(1), 1.0, figures)
 stats = sdca_turns.stats
-print(round(float(figures[0, GAP]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+print(round(float(figures[0, PASS_GAP]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
 
 TRAIN = """

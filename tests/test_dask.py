@@ -118,7 +118,7 @@ def test_several_classes_of_which_a_file_lacks_one_and_held_out_rows(client, row
 
 def test_text_labels_are_sent_to_each_worker_once(client, files, monkeypatch):
     """Their codes are in memory here: workers that have them are not sent them again."""
-    monkeypatch.setattr(on_cluster, "SMALL", 0)
+    monkeypatch.setattr(on_cluster, "SMALL_RECIPE_BYTES", 0)
     sent, ask = [], on_cluster.Cluster._ask
 
     def asked(self, round_, address, shards, task):

@@ -279,7 +279,7 @@ def test_a_value_that_is_no_number_is_named_by_partition_and_row(client, frame, 
 @pytest.mark.parametrize("kind", ["file", "files", "folder"])
 def test_parquet_is_read_by_the_workers(client, frame, kind, tmp_path, monkeypatch, here):
     """Row groups become pieces, or each file of a folder; the answer is that of the frame in these partitions."""
-    monkeypatch.setattr(partitions, "MANY", 20_000)
+    monkeypatch.setattr(partitions, "ROW_GROUP_BYTES", 20_000)
     path, ends = tmp_path / "rows.parquet", ENDS
     if kind == "file":
         frame.to_parquet(path, row_group_size=250)
@@ -375,7 +375,7 @@ def test_a_grid_is_made_of_the_first_rows_of_each_partition(client, rows):
     make = dask.delayed(lambda first, stop: (X[first:stop], y[first:stop]))
     parts, given = [make(first, stop) for first, stop in pairwise(ENDS)], {"cv": 2, **NEEDED, "tol": 0.5}
     found = sm.dask.train(client, parts, **given).cross_validation.Cs
-    first = np.concatenate([X[low : low + pieces.FEW // 40] for low in ENDS[:-1]])
+    first = np.concatenate([X[low : low + pieces.FIRST_ROWS_BYTES // 40] for low in ENDS[:-1]])
     np.testing.assert_allclose(found * (np.square(first).sum(axis=1).mean() + 1.0), np.logspace(-4, 2, 13), rtol=0.05)
     stepped = sm.dask.train(client, parts, transform="unit", **given).cross_validation.Cs
     np.testing.assert_allclose(stepped * 2.0, np.logspace(-4, 2, 13), rtol=0.01)
@@ -654,7 +654,7 @@ def test_pieces_that_are_not_used_for_long_are_closed(rows, tmp_path, monkeypatc
 
 def test_the_digest_of_a_piece_is_that_of_its_values(tmp_path, rows, monkeypatch):
     """The bytes of a file have times if h5py is older than 3.15."""
-    monkeypatch.setattr(pieces, "PART", 1000)
+    monkeypatch.setattr(pieces, "DIGESTED_BYTES", 1000)
     path = write_h5(tmp_path / "a.h5", rows[0], np.arange(3000))
     with h5py.File(path) as whole, h5py.File(tmp_path / "b.h5", "w", libver="latest") as copy:
         for name in reversed(whole):

@@ -19,7 +19,7 @@ from streammargin.losses import LOSSES
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import PENALTIES
 from streammargin.saved_fields import ARRAYS
-from streammargin.solvers.registry import SHORT, names
+from streammargin.solvers.registry import SHORT_WORDS, names
 from streammargin.training.ratings import options_of as options_of_ratings
 
 ROOT = Path(__file__).parent.parent
@@ -183,7 +183,7 @@ def test_pages_list_every_loss_and_penalty_with_its_solvers(from_code, name, cla
 def test_pages_list_every_solver_once(from_code):
     shelves = [table("# a\n" + from_code.SUBSTITUTIONS[shelf], "a") for shelf in ("recommended", "streams", "papers")]
     found = [row[0].split(":")[0] for shelf in shelves for row in shelf]
-    assert len(found) == len(set(found)) and set(found) == set(names()) - set(SHORT)
+    assert len(found) == len(set(found)) and set(found) == set(names()) - set(SHORT_WORDS)
     each = {row[0].split(":")[0]: row[2] for shelf in shelves for row in shelf}
     assert each["newton"] == "0" and each["inertial-diagonal"] == "16"
 

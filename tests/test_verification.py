@@ -19,9 +19,9 @@ from reference.words import of_columns
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.formulas import LOSSES as FORMULAS
+from streammargin.formulas import LOSS_FORMULAS as FORMULAS
 from streammargin.formulas import OF_LINES, bounded
-from streammargin.formulas import PENALTIES as PENALTY_FORMULAS
+from streammargin.formulas import PENALTY_FORMULAS as PENALTY_FORMULAS
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import PenalisedColumns

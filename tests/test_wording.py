@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.options.table import TABLE
-from streammargin.wording import LONGEST, in_python, in_shell, one_line, short, shown
+from streammargin.wording import LONGEST_SHOWN_TEXT, in_python, in_shell, one_line, short, shown
 
 ROOT = Path(sm.__file__).parent
 # of `save`, of predictions, of `write_hdf5` and `convert`, and of calls
@@ -61,9 +61,9 @@ def test_an_array_is_never_printed(value):
 @pytest.mark.parametrize("name", ["a" * 60, "a" * 61, "a" * 10000, "\n" * 100, "", 7.5, np.str_("up"), "\u2028" * 61])
 def test_labels_and_words_are_cut_at_60_characters(name):
     found, whole = short(name), one_line(str(name))
-    assert len(found) <= LONGEST + 3 and found.isprintable() and LONGEST == 60
+    assert len(found) <= LONGEST_SHOWN_TEXT + 3 and found.isprintable() and LONGEST_SHOWN_TEXT == 60
     assert found == (whole or "''") if len(whole) <= 60 else found == whole[:60] + "..."
-    assert len(shown(name)) <= LONGEST + 3
+    assert len(shown(name)) <= LONGEST_SHOWN_TEXT + 3
 
 
 LONG = "long" * 100

@@ -35,7 +35,7 @@ def small(monkeypatch):
     monkeypatch.setattr(leaves, "LEAF_BYTES", 64)
     monkeypatch.setattr(leaves, "MERGED", 1)
     monkeypatch.setattr("streammargin.workers.LEAF_BYTES", 64)
-    monkeypatch.setattr("streammargin.model.scoring._PIECE", 1 << 10)
+    monkeypatch.setattr("streammargin.model.scoring._PIECE_BYTES", 1 << 10)
 
 
 def test_results_come_in_the_order_of_the_pieces_and_threads_work_at_the_same_time():
@@ -255,7 +255,7 @@ def test_rows_in_memory_leave_room_for_copies_of_large_sums(small, tmp_path, mem
     with ExitStack() as stack:
         job = prepare(stack, path, Options(solver="newton", loss="logistic", memory=memory), math.inf)
         assert job.run_start()["plan"]["most_threads"] == max(1, job.problem.copies)
-        least = parse_size(memory) // (leaves.SHARE * sum_bytes_of(job.method, job.problem))
+        least = parse_size(memory) // (leaves.COPIES_BUDGET_PART * sum_bytes_of(job.method, job.problem))
     assert job.problem.resident == resident
     assert job.problem.copies > least if resident else job.problem.copies == 0
 

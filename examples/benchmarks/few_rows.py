@@ -42,11 +42,11 @@ def main() -> None:
         }  # fmt: skip
         with sm.open_source(path) as source:
             entry = source.dtype.itemsize + (4 if source.sparse else 0)
-            row_bytes = source.nnz / source.rows * entry + 8 + near_margin.A_ROW + near_margin.OF_ONE
+            row_bytes = source.nnz / source.rows * entry + 8 + near_margin.NEAR_ROW_BYTES + near_margin.OF_ONE
             columns = source.features
         least = exact(path, size(path, "0%", 0, training), training)
         for multiple in map(float, options.rows.split(",")):
-            memory = least + int(multiple * columns * row_bytes / store.SHARE)
+            memory = least + int(multiple * columns * row_bytes / store.CACHE_BUDGET_SHARE)
             result = sm.train(path, memory=memory, **training)
             passes = [event for event in result.history if event["event"] == "pass_end"]
             kept = max(event["kept_rows"] for event in passes) / columns

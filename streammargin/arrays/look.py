@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.compiled.careful import LARGEST, carried_sum
+from streammargin.compiled.careful import LARGEST_FLOAT, carried_sum
 from streammargin.compiled.look import (
     ADDED,
     ALPHA,
     CARRY,
     DUAL,
     LOSS_CARRY,
-    LOSSES,
-    MISTAKES,
     PULLED,
     ROUNDING,
+    SUM_OF_LOSSES,
+    SUM_OF_MISTAKES,
     SUMMED,
     Frozen,
     Looked,
@@ -66,14 +66,16 @@ def _judge(
     signs = np.array([labels.signs_of(k + g)[there] for g in lines])
     u, a, terms = signs * scores[:, there], np.empty(signs.shape), width + 2.0
     # `margin_rounding` of compiled/careful.py
-    off = 0.5 * min(terms, 4.0 * terms**0.5) * (np.minimum(sizes, LARGEST) * blur[:, None])
+    off = 0.5 * min(terms, 4.0 * terms**0.5) * (np.minimum(sizes, LARGEST_FLOAT) * blur[:, None])
     value, share, slip = loss.coupled_step(u, signs, off, np.zeros(u.shape), caps, 0.0, a)
     losses = found.losses[0]
-    losses[k, LOSSES], losses[k, LOSS_CARRY] = carried_sum(losses[k, LOSSES], losses[k, LOSS_CARRY], value.sum())
+    losses[k, SUM_OF_LOSSES], losses[k, LOSS_CARRY] = carried_sum(
+        losses[k, SUM_OF_LOSSES], losses[k, LOSS_CARRY], value.sum()
+    )
     losses[k, ROUNDING] += slip.sum()
     for g in lines:
         own, mass = found.duals[k + g, 0], np.abs(a[g])
-        losses[k + g, MISTAKES] += np.count_nonzero((u[g] < 0.0) | ((u[g] == 0.0) & (signs[g] > 0.0)))
+        losses[k + g, SUM_OF_MISTAKES] += np.count_nonzero((u[g] < 0.0) | ((u[g] == 0.0) & (signs[g] > 0.0)))
         if g == 0:
             own[DUAL], own[CARRY] = carried_sum(own[DUAL], own[CARRY], share.sum())
             own[SUMMED] += np.abs(share).sum()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.compiled.by_address import BoundLoss
-from streammargin.compiled.newton import FLAT, SEARCH_STEPS, narrowed
+from streammargin.compiled.newton import FLAT_SLOPE_SHARE, SEARCH_STEPS, narrowed
 from streammargin.rows import products as rows
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels
@@ -105,7 +105,7 @@ def lowest_along(
     for _ in range(SEARCH_STEPS):
         found = judged(labels, judge.loss, k, scores.T + t * z)
         first = slope + square * t - float(np.vdot(found.pulls, z))
-        if abs(first) <= FLAT * abs(down):
+        if abs(first) <= FLAT_SLOPE_SHARE * abs(down):
             break
         second = float(np.vdot(found.straight, z * z) - np.sum((found.crossed * z).sum(axis=0) ** 2))
         low, high, t = narrowed(low, high, t, first, second + square)

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from streammargin.cli import last_resort
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-PATIENCE = 0.2  # seconds between two looks for a reader
-PIECE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes at once
+READER_LOOK_SECONDS = 0.2  # between two of them
+PIPE_BYTES = getattr(select, "PIPE_BUF", 512)  # that it takes at once
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
 hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then
@@ -88,10 +88,10 @@ class _Stream(io.FileIO):
     """Waits for a reader only until a signal comes: its handler may let the write go on, which would block again."""
 
     def write(self, data: Any) -> int:
-        while not _takes(self.fileno(), 0.0 if hurried else PATIENCE):
+        while not _takes(self.fileno(), 0.0 if hurried else READER_LOOK_SECONDS):
             if hurried:
                 return self.unread(data)
-        return super().write(memoryview(data)[:PIECE])
+        return super().write(memoryview(data)[:PIPE_BYTES])
 
     def unread(self, data: Any) -> int:
         """Loses text that nobody reads."""

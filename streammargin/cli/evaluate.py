@@ -10,7 +10,7 @@ from typing import Any
 from streammargin.cli.options import add_lines, add_scoring, to_score
 from streammargin.cli.remarks import Remarks
 from streammargin.json_values import to_plain
-from streammargin.kinds import ALL
+from streammargin.kinds import ALL_THREADS
 from streammargin.wording import printable, short
 
 WIDEST, WORST = 20, 10  # most classes that are printed, with their confusion matrix; how many of more
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
     model, data, asked = to_score(options)
     with Remarks():
-        figures = model.evaluate(data, y=options.y, threads=options.threads or ALL, **asked)
+        figures = model.evaluate(data, y=options.y, threads=options.threads or ALL_THREADS, **asked)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0

@@ -23,7 +23,7 @@ from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Sch
 from streammargin.wording import counted, in_shell, printable, short, shortened
 
 NAMED = 5  # names
-NAMES, TOP, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"  # facts
+NAME_FACT, TOP_FACT, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"
 OF_PROGRAMS = ("problem", "measured_rows", HELD_OUT)  # facts that only --json shows as they are
 WORDS = "words"  # of a hashed column
 
@@ -78,14 +78,14 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
-    top, overall, table = facts.pop(TOP, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
+    top, overall, table = facts.pop(TOP_FACT, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
     if held_out := facts.get(HELD_OUT):
         facts["rows"] = f"{facts['rows'] - held_out} trained on, {held_out} held out"
     schema = None if table is None else Schema.from_plain(table)
     hashed = schema is not None and schema.hashed
     unnamed = "none: hashed words have none; the columns of the table are below" if hashed else "none"
     for key, value in facts.items():
-        if ((value is not None and value != []) or key == NAMES) and key not in OF_PROGRAMS:
+        if ((value is not None and value != []) or key == NAME_FACT) and key not in OF_PROGRAMS:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, unnamed if value is None else value)}")
     if schema is not None:
         lines = table_lines(schema)
@@ -183,7 +183,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     if options.top is not None:
         if not isinstance(model, LinearModel):
             raise UsageError("--top shows the weights of columns, and this model has none: it is not linear")
-        top[TOP] = model.top_features(options.top)
+        top[TOP_FACT] = model.top_features(options.top)
         if len(model.coef_) > 1:
             top[OVERALL] = model.top_columns(options.top)
     if options.words is not None:
@@ -194,7 +194,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         "kind": "model",
         "features": model.answer.features,
         "classes": [str(label) for label in model.classes_.tolist()],  # none of numbers
-        NAMES: _names(model.feature_names_in_),
+        NAME_FACT: _names(model.feature_names_in_),
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
         "trained_on": (model.header.get("problem") or {}).get("names", {}).get("x"),
@@ -221,7 +221,7 @@ def _add_words(model: Any, top: dict[str, Any], options: argparse.Namespace) -> 
     if model.schema is None or not model.schema.hashed:
         raise UsageError("--words is for a model that was trained with --text; the columns of this one have names")
     check_input(options.words, "table")
-    shown = [*top.get(OVERALL, ()), *(one for part in top[TOP] for one in part["features"])]
+    shown = [*top.get(OVERALL, ()), *(one for part in top[TOP_FACT] for one in part["features"])]
     found = words_of(model.schema, options.words, {int(one["column"]) for one in shown}, parse_size(options.memory))
     for one in shown:
         if one["column"] in found:
@@ -273,24 +273,24 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             "dtype": str(source.dtype),
             "labels": _or_why(labels),
             "outputs": outputs,
-            NAMES: _or_why(lambda: _names(column_names(source, budget))),
+            NAME_FACT: _or_why(lambda: _names(column_names(source, budget))),
             "layout": source.layout(),
             "reading_plan": _or_why(reading),
             "fingerprint": source.fingerprint(),
         }
 
 
-SHOWN = 100  # columns
+SHOWN_COLUMNS = 100
 
 
 def table_lines(schema: Schema) -> Iterator[str]:
     """The columns of a table, one a line: what they hold, and what stands for their gaps."""
     labels = f"labels in {shortened(schema.labels)}" if schema.labels else "no labels"
     yield f"{counted(len(schema.columns), 'column')}, {labels}, read as {schema.dtype}:"
-    for column in islice(schema.columns, SHOWN):
+    for column in islice(schema.columns, SHOWN_COLUMNS):
         name = column.name if schema.named else f"column {column.name}"
         yield f"  {printable(name)}: {'; '.join(filter(None, (_held_by(column), _gaps(column))))}"
-    if len(schema.columns) > SHOWN:
+    if len(schema.columns) > SHOWN_COLUMNS:
         yield f"  ... ({len(schema.columns)} in all)"
 
 

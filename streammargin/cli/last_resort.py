@@ -26,7 +26,7 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-PATIENCE = 30.0  # seconds for a call of a library to return
+CALL_PATIENCE = 30.0  # seconds for a call of a library to return
 COMPUTING_PATIENCE = 300.0  # for one that computes: a step of one class may take long, and then returns
 CARRIER = int(getattr(signal, "SIGIO", 0))  # 29 on Linux, 23 on macOS: seconds until the alarm
 COMPUTING = ("streammargin.solvers", "streammargin.points", "streammargin.compiled", "numba", "llvmlite")
@@ -67,7 +67,7 @@ def _watch(pipe: int, numbers: Collection[int], again: float, end: Callable[[int
         if number not in numbers:
             continue
         since, (before, patience) = time.monotonic(), _place(main)
-        while time.monotonic() - since < (PATIENCE if before is None else patience):
+        while time.monotonic() - since < (CALL_PATIENCE if before is None else patience):
             signal.alarm(0)  # this thread runs, so that the alarm is not needed
             if _written(pipe, 0.1) and os.read(pipe, 1)[0] in numbers and time.monotonic() - since > again:
                 end(number)
@@ -80,11 +80,11 @@ def _place(thread: int) -> tuple[Any, float]:
     """The position of a thread, None if it has ended, and how long it may stay there."""
     frame = sys._current_frames().get(thread)
     if frame is None:
-        return None, PATIENCE
+        return None, CALL_PATIENCE
     here, computes = (id(frame), frame.f_lasti), False
     while frame is not None and not computes:  # it may wait for another thread
         computes, frame = str(frame.f_globals.get("__name__")).startswith(COMPUTING), frame.f_back
-    return here, COMPUTING_PATIENCE if computes else PATIENCE
+    return here, COMPUTING_PATIENCE if computes else CALL_PATIENCE
 
 
 def _written(pipe: int, seconds: float) -> bool:

@@ -16,7 +16,7 @@ from streammargin.driver.save.slots import record, written_of
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_output, check_still_apart
 from streammargin.json_values import to_plain
-from streammargin.kinds import ALL
+from streammargin.kinds import ALL_THREADS
 from streammargin.model.file import job_of
 from streammargin.model.wrong import Unfinished, wrong_rows
 from streammargin.options.folds import Cv
@@ -27,7 +27,7 @@ from streammargin.sizes import parse_size
 from streammargin.sources.labels import lie_inside
 from streammargin.wording import warn
 
-LONGEST = 16 << 20  # bytes of the first line of a log
+LOG_FIRST_LINE_BYTES = 16 << 20
 
 
 class OutputFiles:
@@ -128,7 +128,7 @@ def _first(file: BinaryIO) -> dict[str, object]:
     """The first event of a log, but for warnings about options, which come before the run starts."""
     event: dict[str, object] = {"event": "warning"}
     while event["event"] == "warning":
-        event = json.loads(file.readline(LONGEST))
+        event = json.loads(file.readline(LOG_FIRST_LINE_BYTES))
     return event
 
 
@@ -214,7 +214,7 @@ class OtherOutputs:
         tasks = options.tasks if result.model.tasks else None
         of_training = options.valid is not None and isinstance(options.y, str) and not lie_inside(options.y)
         asked = {"x": options.x, "y": None if of_training else options.y, "mask": options.mask, "tasks": tasks}
-        memory, threads = parse_size(options.memory), options.threads or ALL
+        memory, threads = parse_size(options.memory), options.threads or ALL_THREADS
         data = rows if len(rows) > 1 else rows[0]
         id = tuple(by for _, by in Cv.read_by(options.cv))
         try:

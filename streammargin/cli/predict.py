@@ -18,7 +18,7 @@ from streammargin.cli.options import add_scoring, argument, name, to_score
 from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, ReadWriteError, UsageError
 from streammargin.files import check_apart, check_output, replacing, short_reason, writes
-from streammargin.kinds import ALL, ColumnName, ColumnNames, threads_of
+from streammargin.kinds import ALL_THREADS, ColumnName, ColumnNames, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.sources.base import Source
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     with (
         Remarks(),
         model.rows_of(data, id=options.id, **asked) as rows,
-        closing(Workers(threads_of(options.threads or ALL))) as workers,
+        closing(Workers(threads_of(options.threads or ALL_THREADS))) as workers,
     ):
         scored = model.score_blocks(rows, asked["memory"], options.missing_columns, workers, wanted.values)
         ends: list[int] = [0]
@@ -131,7 +131,7 @@ def _wanted(model: Any, options: argparse.Namespace) -> Fields:
     )
 
 
-STEP = 16 << 20  # characters of text that are written at a time
+WRITTEN_CHARACTERS = 16 << 20  # characters of text that are written at a time
 
 
 class Lines(NamedTuple):
@@ -143,11 +143,11 @@ class Lines(NamedTuple):
 
 
 def small(blocks: Iterator[Lines]) -> Iterator[Lines]:
-    """The same rows, fewer at a time if their texts, which rows share, would take more than STEP when written."""
+    """The same rows, fewer at a time if their texts, which rows share, exceed WRITTEN_CHARACTERS when written."""
     for part in blocks:
         texts = [of for of in (part.values, *part.ids) if of.dtype.hasobject and of.size]
         longest = sum(max(len(str(text)) for text in of.ravel().tolist()) for of in texts)
-        rows = max(1, STEP // max(1, longest))
+        rows = max(1, WRITTEN_CHARACTERS // max(1, longest))
         for low in range(0, len(part.values), rows):
             here = slice(low, low + rows)
             yield Lines(part.start + low, part.values[here], tuple(each[here] for each in part.ids))

@@ -12,13 +12,13 @@ from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart, check_input, check_output
 from streammargin.json_values import from_plain
-from streammargin.kinds import ALL, ColumnNames
+from streammargin.kinds import ALL_THREADS, ColumnNames
 from streammargin.model.wrong import wrong_rows
 from streammargin.ordered import files_read
 from streammargin.report.page import Facts, write_page
 from streammargin.sizes import parse_size
 
-LONGEST = 64 << 20  # characters of a line of a log
+LOG_LINE_CHARACTERS = 64 << 20
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     judged = None
     if tested:
         names = {name: getattr(options, name) for name in ("x", "y", "tasks", "missing_columns", "unknown")}
-        threads = options.threads or ALL
+        threads = options.threads or ALL_THREADS
         with Remarks():
             data = tested if len(tested) > 1 else tested[0]
             judged = wrong_rows(model, data, memory=memory, threads=threads, id=options.id, **names)
@@ -76,9 +76,9 @@ def events_of(path: str, header: Mapping[str, Any]) -> list[dict[str, Any]]:
     check_input(path, "log")
     history = History()
     with open(path, encoding="utf-8", errors="replace") as file:
-        for place, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
+        for place, line in enumerate(iter(lambda: file.readline(LOG_LINE_CHARACTERS), ""), 1):
             event = _event(line)
-            if event is None and place > 1 and not line.endswith("\n") and len(line) < LONGEST:
+            if event is None and place > 1 and not line.endswith("\n") and len(line) < LOG_LINE_CHARACTERS:
                 break  # the run was killed while it wrote
             if event is None:
                 raise DataError(

@@ -23,7 +23,7 @@ from streammargin.cli.remarks import Remarks, say, shell_text
 from streammargin.driver.save.slots import written_by
 from streammargin.errors import OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.files import check_apart, short_reason
-from streammargin.kinds import ALL, threads_of
+from streammargin.kinds import ALL_THREADS, threads_of
 from streammargin.options.table import Options, Where, asked_digest, options_for, read_by
 from streammargin.ordered import files_read, is_ordered, is_parquet
 from streammargin.result import TrainResult
@@ -174,7 +174,7 @@ def run(
     check: makes checked options. given: what the data are; None: rows.
     """
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
-    asked["threads"] = ALL if options.threads is None else options.threads
+    asked["threads"] = ALL_THREADS if options.threads is None else options.threads
     problem = check(asked)  # what cannot be is refused before anything is touched
     if options.require_convergence and options.early_stop is not None:
         raise UsageError(

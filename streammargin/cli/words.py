@@ -17,7 +17,7 @@ from streammargin.losses.ratings import RATINGS
 from streammargin.penalties.base import PenalisedColumns, PenaltyWord
 from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.solvers import registry
-from streammargin.solvers.registry import CLASSES, SHELVES, SHORT, make_solver
+from streammargin.solvers.registry import SHELVES, SHORT_WORDS, SOLVER_CLASSES, make_solver
 from streammargin.solvers.word import Auto
 from streammargin.wording import in_shell
 from streammargin.words import Family, Thing
@@ -25,7 +25,7 @@ from streammargin.words import Family, Thing
 if TYPE_CHECKING:
     from streammargin.solvers.base import Method
 
-LONG, WIDTH = 32, 100  # characters: of a word with its fields, of a line
+LONG_WORD, WIDTH = 32, 100  # characters: of a word with its fields, of a line
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def _listing(classes: Mapping[str, type[Any]]) -> list[str]:
     """The text on each name: one line, or two if the name and its parameters are long."""
     words = list(map(_with_fields, classes.values()))
     helps = ((inspect.getdoc(cls) or "").partition("\n")[0] for cls in classes.values())  # empty under python -OO
-    width = max(len(word) for word in words if len(word) <= LONG)
+    width = max(len(word) for word in words if len(word) <= LONG_WORD)
     return [
         f"{word:<{width}}" + f"\n{'':<{width}}" * (len(word) > width) + f"  {help}"
         for word, help in zip(words, helps, strict=True)
@@ -127,28 +127,28 @@ def _list_solvers() -> int:
     from streammargin.training.fitting import usual_bytes
 
     print("first column: bytes kept for each row out of core (two classes, float32, one value of C)")
-    lines = dict(zip(CLASSES, _listing(CLASSES), strict=True))
+    lines = dict(zip(SOLVER_CLASSES, _listing(SOLVER_CLASSES), strict=True))
     for shelf in dict.fromkeys(SHELVES.values()):
         print(f"{shelf}:")
-        for word in (word for word in lines if CLASSES.shelf(word) == shelf):
+        for word in (word for word in lines if SOLVER_CLASSES.shelf(word) == shelf):
             each = "" if word == Auto.name else str(usual_bytes(make_solver(word)))
             print(f"{each:>4}  " + lines[word].replace("\n", "\n      "))
             for short in _short_words(word):
-                print(f"        {short} is {SHORT[short]}")
+                print(f"        {short} is {SHORT_WORDS[short]}")
     _print_packages(registry.FAMILY)
     return 0
 
 
 def _short_words(word: str) -> list[str]:
     """Other words for this solver."""
-    return [short for short, meant in SHORT.items() if meant.partition(":")[0] == word]
+    return [short for short, meant in SHORT_WORDS.items() if meant.partition(":")[0] == word]
 
 
 def _served_by_solver(cls: type[Any]) -> list[str]:
     """Lines on what a solver supports, one for each of its words."""
     if not cls.has_defaults():
         return []
-    own = [word for word in _short_words(cls.name) if SHORT[word] != cls.name]  # not those that mean the same
+    own = [word for word in _short_words(cls.name) if SHORT_WORDS[word] != cls.name]  # not those that mean the same
     return [_served(word) for word in (cls.name, *own) if word != "auto"]
 
 
@@ -165,5 +165,5 @@ def _served(word: str) -> str:
     beside = [one for one in (JOINT, PATH, TOP, FOLDS) if one in method.takes]
     beside += ["streams"] * isinstance(method, StreamSolver)
     more = f"; {', '.join(beside)}" if beside else ""
-    name = word if word not in SHORT else f"{word}, which is {SHORT[word]},"
+    name = word if word not in SHORT_WORDS else f"{word}, which is {SHORT_WORDS[word]},"
     return f"{name} takes {costs}; the losses {', '.join(able)}; the penalties {', '.join(kinds)}{more}"

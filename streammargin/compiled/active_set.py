@@ -12,7 +12,7 @@ from streammargin.compiled.samples import SampleBlock
 DEPENDENT = 1e-11  # relative squared distance from the span of the other rows below which a row counts as dependent
 ROUNDING = 4e-15  # rounding error of a margin, for rows of length 1
 MOST_ENTERING = 32  # rows that may enter at once
-PATIENCE = 64  # steps after which the margin must have decreased
+STEPS_BETWEEN_CHECKS = 64  # steps after which the margin must have decreased
 SOLVED, GAVE_UP = range(2)
 
 
@@ -169,7 +169,7 @@ def nearest_point(gram, u, accuracy, most):
         enough = least - max(accuracy * least, ROUNDING * max(total, 1.0))
         if worst >= enough:
             return SOLVED
-        if steps >= checked + PATIENCE:
+        if steps >= checked + STEPS_BETWEEN_CHECKS:
             if least > (1.0 - 0.1 * accuracy) * before:
                 return GAVE_UP
             checked, before = steps, least

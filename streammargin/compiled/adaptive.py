@@ -13,7 +13,7 @@ from streammargin.compiled.samples import SampleBlock, counts, weights
 from streammargin.rows.blocks import CSRBlock
 
 # figures of one problem
-STEPS, MASS_G, MASS_W, SMALLEST, LOG_MASS, FIGURES = range(6)
+STEPS_DONE, MASS_G, MASS_W, SMALLEST_SEEN_MARGIN, LOG_MASS, ADAPTIVE_FIGURES = range(6)
 
 
 @kernel
@@ -68,8 +68,8 @@ def _log_mass(low, total):
 @register_jitable
 def count_step(figures: np.ndarray, rate: float, momentum: bool) -> float:
     """Add a step to the figures; returns beta, the share of g that stays."""
-    beta = figures[STEPS] / (figures[STEPS] + 1.0) if momentum else 0.0
-    figures[STEPS] += 1.0
+    beta = figures[STEPS_DONE] / (figures[STEPS_DONE] + 1.0) if momentum else 0.0
+    figures[STEPS_DONE] += 1.0
     figures[MASS_W] += rate * (beta * (figures[MASS_G] + 1.0) + 1.0)
     figures[MASS_G] = beta * (figures[MASS_G] + 1.0)
     return beta
@@ -86,8 +86,9 @@ def adaptive_block(block, numbers, labels, inverted, k, size, rate, momentum, un
     `block`, `inverted`  rows of the data, and their transpose, a CSRBlock of d rows (0 rows: not available).
     `outside`            log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none.
     `w`, `g`             (d+1,) of this problem: combinations of rows with coefficients >= 0.
-    `figures`            (FIGURES,): STEPS t; MASS_G and MASS_W the sums of those coefficients; SMALLEST out: smallest
-                         a_i.w before the first step; LOG_MASS out: log sum exp(-a_i.w) after the last step.
+    `figures`            (ADAPTIVE_FIGURES,): STEPS_DONE t; MASS_G and MASS_W the sums of those coefficients;
+                         SMALLEST_SEEN_MARGIN out: smallest a_i.w before the first step; LOG_MASS out: log sum
+                         exp(-a_i.w) after the last step.
     """
     m = block.rows()
     # one more entry, for the constant column of `inverted`
@@ -100,7 +101,7 @@ def adaptive_block(block, numbers, labels, inverted, k, size, rate, momentum, un
             signs[j] = labels.sign(k, number)
             scores[j] = signs[j] * (block.exact_dot(j, w) / size)
             carried[j] = signs[j] * (block.exact_dot(j, g) / size)
-            figures[SMALLEST] = min(figures[SMALLEST], scores[j])
+            figures[SMALLEST_SEEN_MARGIN] = min(figures[SMALLEST_SEEN_MARGIN], scores[j])
     for step in range(uniforms.size + 1):
         low = np.inf
         for j in range(m):
@@ -138,7 +139,7 @@ def adaptive_block(block, numbers, labels, inverted, k, size, rate, momentum, un
 def adaptive_joint_block(block, numbers, labels, inverted, size, rate, momentum, uniforms, outside, w, g, figures):
     """The same for a joint margin: the rows are x_i (e_c - e_c') / sqrt 2, c the class of x_i, c' another one.
 
-    w and g (K, d+1) have a row for each class of `positive`. figures (FIGURES,) as above.
+    w and g (K, d+1) have a row for each class of `positive`. figures (ADAPTIVE_FIGURES,) as above.
     """
     m = block.rows()
     K = w.shape[0]
@@ -159,7 +160,9 @@ def adaptive_joint_block(block, numbers, labels, inverted, size, rate, momentum,
                 carried[k, j] = block.exact_dot(j, g[k]) / size
             for k in range(K):
                 if k != line[j]:
-                    figures[SMALLEST] = min(figures[SMALLEST], root * (scores[line[j], j] - scores[k, j]))
+                    figures[SMALLEST_SEEN_MARGIN] = min(
+                        figures[SMALLEST_SEEN_MARGIN], root * (scores[line[j], j] - scores[k, j])
+                    )
     for step in range(uniforms.size + 1):
         low = np.inf
         for j in range(m):
@@ -206,6 +209,6 @@ def warm(sample: SampleBlock) -> None:
         data, indices, indptr = sample.block[:3]
         transpose(data, indices, indptr, 2, counts(3), indices.copy(), data.copy())
     steps = 1.0, 1.0, True, np.ones(1), 0.0
-    w, g, figures = weights(), weights(), np.zeros(FIGURES)
+    w, g, figures = weights(), weights(), np.zeros(ADAPTIVE_FIGURES)
     adaptive_block(*sample.rows, inverted, 0, *steps, w[0], g[0], figures)
     adaptive_joint_block(*sample.rows, inverted, *steps, w, g, figures)

@@ -31,7 +31,7 @@ from streammargin.compiled.jit import kernel
 
 FIELDS: Any = types.CPointer(types.float64)  # type: ignore[attr-defined]  # of the loss
 SIZE, NUMBER = types.int64, types.float64
-COLUMN, COLUMNS, PLANES = (types.Array(types.float64, dimensions, "C") for dimensions in (1, 2, 3))
+COLUMN_TYPE, COLUMNS_TYPE, PLANES_TYPE = (types.Array(types.float64, dimensions, "C") for dimensions in (1, 2, 3))
 
 
 def _entry(code, fields, arguments):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-LARGEST = float(np.finfo(np.float64).max)
+LARGEST_FLOAT = float(np.finfo(np.float64).max)
 
 
 @register_jitable
@@ -30,7 +30,7 @@ def margin_rounding(entries: int, size: float, blur: float) -> float:
     """
     terms = entries + 2.0
     # the norm of a row may overflow while its entries and scores do not
-    return 0.5 * min(terms, 4.0 * np.sqrt(terms)) * (min(size, LARGEST) * blur) if blur > 0.0 else 0.0
+    return 0.5 * min(terms, 4.0 * np.sqrt(terms)) * (min(size, LARGEST_FLOAT) * blur) if blur > 0.0 else 0.0
 
 
 @register_jitable

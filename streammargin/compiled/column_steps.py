@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
+from streammargin.compiled.by_address import COLUMN_TYPE, NUMBER, by_address
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block, DenseBlock
 
 TRIES = 30  # most backtracking steps
 BACK = 0.4  # backtracking factor of a Newton step
-LEAST = 1e-3  # least curvature of a column, relative to its largest possible one
+LEAST_COLUMN_CURVATURE = 1e-3  # relative to its largest possible one
 
 
 class SignedColumns(NamedTuple):
@@ -100,7 +100,7 @@ def sizes(block: Block) -> np.ndarray:
     return stored
 
 
-@by_address(NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)
+@by_address(NUMBER, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE)
 def responses(
     loss: Any, softness: float, caps: np.ndarray, centres: np.ndarray, margins: np.ndarray, duals: np.ndarray,
     slopes: np.ndarray, total: np.ndarray,
@@ -259,7 +259,7 @@ def sweep(most, bends, columns, terms, order, w, answers):
         if not violation > 0.0:
             continue
         if bends[g] < 0.0:
-            bends[g] = _bend(low, high, columns, answers.slopes, LEAST * most)
+            bends[g] = _bend(low, high, columns, answers.slopes, LEAST_COLUMN_CURVATURE * most)
         if bends[g] == 0.0:
             continue
         bend = bends[g] + own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, SampleBlock
+from streammargin.compiled.samples import ONLY_PROBLEM, SampleBlock
 from streammargin.rows.blocks import CSRBlock, values_of
 
 
@@ -28,6 +28,6 @@ def copy_spans(values, starts, stops, into):
 def warm(sample: SampleBlock) -> None:
     kinds = (sample.dtype, np.uint8) if sample.kind == "dense float32" else (sample.dtype,)  # or rows in bytes
     for values in (values_of(sample.block).reshape(-1).astype(kind) for kind in kinds):
-        copy_spans(values, ONE, ONE, values.copy())
+        copy_spans(values, ONLY_PROBLEM, ONLY_PROBLEM, values.copy())
     if isinstance(sample.block, CSRBlock):
-        copy_spans(sample.block.indices, ONE, ONE, sample.block.indices.copy())
+        copy_spans(sample.block.indices, ONLY_PROBLEM, ONLY_PROBLEM, sample.block.indices.copy())

@@ -19,15 +19,15 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.classes import own_is_largest
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, SampleBlock
+from streammargin.compiled.samples import ONLY_PROBLEM, SampleBlock
 from streammargin.compiled.sleep import AWAKE, FETCHED, longer
 from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.products import ahead
-from streammargin.rows.visits import PLACES, all_at_once, in_turn
+from streammargin.rows.visits import VISITS_PER_CALL, all_at_once, in_turn
 
 # columns of the running figures of a pass, a row of figures for each group
-GAP, SHARE, MISSED, UPDATES, VISITS, FIGURES = range(6)
+PASS_GAP, PASS_DUAL_SHARE, MISSED, UPDATES, VISITS, COUPLED_FIGURES = range(6)
 
 
 @kernel
@@ -37,14 +37,14 @@ def row_steps(turns, labels, loss, groups, lines, longest, alpha, sleep, squares
     `turns`    of rows/visits.py; labels: of all n rows; groups: indices of the groups, of `lines` lines each.
     `longest`  passes that a row may sleep, 0 for none.
     `alpha`    (n, K) duals on the C scale; sleep (n, groups) uint8; squares (n,): ||x_i||^2, 0 until first needed.
-    `W`        weights in the layout of the block's `line_scores`; figures (groups, FIGURES), added to.
+    `W`        weights in the layout of the block's `line_scores`; figures (groups, COUPLED_FIGURES), added to.
     """
     visits, start, stop, parts = turns
     none, u, signs = np.zeros(lines), np.empty(lines), np.empty(lines)
     old, a, z, moves = np.empty(lines), np.empty(lines), np.empty(lines, W.dtype), np.empty(lines, W.dtype)
-    for step in range(start * PLACES, stop * PLACES):
-        block, lowest, listed, whole, group = visits[step % PLACES]
-        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
+    for step in range(start * VISITS_PER_CALL, stop * VISITS_PER_CALL):
+        block, lowest, listed, whole, group = visits[step % VISITS_PER_CALL]
+        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // VISITS_PER_CALL, parts)
         for place in range(order.size):
             for i in range(order[place] * group, min((order[place] + 1) * group, block.rows())):
                 row = numbers.row(i)
@@ -57,7 +57,7 @@ def row_steps(turns, labels, loss, groups, lines, longest, alpha, sleep, squares
                     for g in range(lines):
                         signs[g], old[g] = labels.sign(first + g, row), alpha[row, first + g]
                     share = loss.coupled_dual(signs, cap, old)
-                    figures[at, SHARE] += share
+                    figures[at, PASS_DUAL_SHARE] += share
                     if sleep[row, at] > AWAKE:
                         sleep[row, at] -= np.uint8(AWAKE + 1)
                         continue
@@ -69,7 +69,7 @@ def row_steps(turns, labels, loss, groups, lines, longest, alpha, sleep, squares
                         u[g] = labels.margin(first + g, row, np.float64(z[g]))
                         met += old[g] * u[g]
                     value, _, _ = loss.coupled_step(u, signs, none, old, cap, squares[row], a)
-                    figures[at, GAP] += value - share + met
+                    figures[at, PASS_GAP] += value - share + met
                     figures[at, MISSED] += not own_is_largest(labels, first, row, z)
                     figures[at, VISITS] += 1.0
                     moved = False
@@ -97,5 +97,6 @@ def warm(sample: SampleBlock) -> None:
                 turns.append(all_at_once(cast(Block, found), RowNumbers(0, np.arange(2)), np.arange(2), 1))
             for each in turns:
                 row_steps(
-                    each, sample.joint_labels, loss, ONE, 2, 0, alpha, sleep, np.zeros(2), W, np.zeros((1, FIGURES))
-                )
+                    each, sample.joint_labels, loss, ONLY_PROBLEM, 2, 0, alpha, sleep, np.zeros(2), W,
+                    np.zeros((1, COUPLED_FIGURES)),
+                )  # fmt: skip

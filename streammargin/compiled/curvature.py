@@ -8,11 +8,11 @@ import numpy as np
 
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
-from streammargin.compiled.samples import NORMS, ONE, SampleBlock
+from streammargin.compiled.samples import NORMS, ONLY_PROBLEM, SampleBlock
 from streammargin.penalties.mirror_maps import GroupedNorm, Norm, Shrunk
 from streammargin.rows.blocks import Block
 
-OTHERS = (Shrunk(0.5, 0.5), GroupedNorm(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
+OTHER_NORMS = (Shrunk(0.5, 0.5), GroupedNorm(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
 
 
 @along
@@ -46,5 +46,5 @@ def curvatures(block, norm, rows, L):
 
 
 def warm(sample: SampleBlock) -> None:
-    for norm in (*NORMS, *OTHERS):
-        curvatures(sample.block, norm, ONE, np.zeros(2))
+    for norm in (*NORMS, *OTHER_NORMS):
+        curvatures(sample.block, norm, ONLY_PROBLEM, np.zeros(2))

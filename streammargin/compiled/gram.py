@@ -10,7 +10,7 @@ from streammargin.compiled.samples import SampleBlock
 
 # columns of the sums over all present rows: their weights, their values and the squares of these, times the weights,
 # and the largest ||x||^2
-MASS, VALUES, SQUARES, LONGEST, MOMENTS = range(5)
+TOTAL_WEIGHT, TOTAL_OF_VALUES, TOTAL_OF_SQUARES, LARGEST_SQUARED_NORM, MOMENTS = range(5)
 
 
 @kernel
@@ -37,14 +37,14 @@ def add_moments(block, codes, weights, moments):
         s = weights[i] if weighted else 1.0
         if codes[i] < 0 or not s > 0.0:
             continue
-        total = moments[VALUES]  # on and on, so that it is the same however rows are cut into blocks
+        total = moments[TOTAL_OF_VALUES]  # on and on, so that it is the same however rows are cut into blocks
         for k in range(block.entries(i)):
             total += s * np.float64(block.value(i, k))
         square = block.sum_powers(i, 2.0)
-        moments[MASS] += s
-        moments[VALUES] = total
-        moments[SQUARES] += s * square
-        moments[LONGEST] = max(moments[LONGEST], square)
+        moments[TOTAL_WEIGHT] += s
+        moments[TOTAL_OF_VALUES] = total
+        moments[TOTAL_OF_SQUARES] += s * square
+        moments[LARGEST_SQUARED_NORM] = max(moments[LARGEST_SQUARED_NORM], square)
 
 
 def variance_of(moments: np.ndarray, features: int) -> float:

@@ -10,18 +10,18 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, SampleBlock, weights
+from streammargin.compiled.samples import ONLY_PROBLEM, SampleBlock, weights
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 
 # columns of `carried`, one row per problem: outer iterations done; steps of the current one; the sum of the
 # coefficients of the rows in v; the same for `kept` (the sum of the iterates, or the best one), and the objective of
 # the best iterate
-OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = range(6)
+OUTER_DONE, INNER_DONE, ITERATE_MASS, KEPT_MASS, BEST_OBJECTIVE, CARRIED = range(6)
 
 
 # how the penalty lambda_s falls with s = s0, s0 + 1, ...
-POWER, LOG, EXPONENTIAL = range(3)
+POWER_DECAY, LOG_DECAY, EXPONENTIAL_DECAY = range(3)
 
 
 class Schedule(NamedTuple):
@@ -38,9 +38,9 @@ class Schedule(NamedTuple):
 def penalty_of(outer: float, schedule: Schedule) -> float:
     """lambda_s in outer iteration s - s0 = 0, 1, ..."""
     s = schedule.s0 + outer
-    if schedule.decay == LOG:
+    if schedule.decay == LOG_DECAY:
         return 1.0 / math.log(s)
-    if schedule.decay == EXPONENTIAL:
+    if schedule.decay == EXPONENTIAL_DECAY:
         return schedule.base**outer
     return s ** (-schedule.p)
 
@@ -108,14 +108,14 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
             present, hits, hinge = look(block, numbers, labels, start, stop, k, v_k, scale, inside)
             if present == 0:
                 continue
-            penalty, steps, eta = rates(c[OUTER], schedule)
-            if not average and c[INNER] > 0.0:
+            penalty, steps, eta = rates(c[OUTER_DONE], schedule)
+            if not average and c[INNER_DONE] > 0.0:
                 objective = hinge / present
                 for j in range(width):
                     objective += 0.5 * penalty * v_k[j] * v_k[j]
-                if objective < c[LEAST]:
-                    c[LEAST] = objective
-                    c[KEPT_MASS] = c[MASS]
+                if objective < c[BEST_OBJECTIVE]:
+                    c[BEST_OBJECTIVE] = objective
+                    c[KEPT_MASS] = c[ITERATE_MASS]
                     for j in range(width):
                         kept_k[j] = v_k[j]
             for j in range(width):
@@ -123,27 +123,27 @@ def stochastic_block(block, numbers, labels, order, group, active, schedule, ave
             for i in range(start, stop):
                 if inside[i - start] != 0.0:
                     block.add(i, inside[i - start] * eta * scale / present, v_k)
-            c[MASS] = (1.0 - penalty * eta) * c[MASS] + eta * hits / present
+            c[ITERATE_MASS] = (1.0 - penalty * eta) * c[ITERATE_MASS] + eta * hits / present
             if average:
                 for j in range(width):
                     kept_k[j] += v_k[j]
-                c[KEPT_MASS] += c[MASS]
-            c[INNER] += 1.0
-            if c[INNER] < steps:
+                c[KEPT_MASS] += c[ITERATE_MASS]
+            c[INNER_DONE] += 1.0
+            if c[INNER_DONE] < steps:
                 continue
             share = 1.0 / steps if average else 1.0
             for j in range(width):
                 v_k[j] = landed[k, j] = share * kept_k[j]
-            c[MASS] = landed[k, width] = share * c[KEPT_MASS]
+            c[ITERATE_MASS] = landed[k, width] = share * c[KEPT_MASS]
             kept_k[:] = 0.0
             c[KEPT_MASS] = 0.0
-            c[LEAST] = np.inf
-            c[INNER] = 0.0
-            c[OUTER] += 1.0
+            c[BEST_OBJECTIVE] = np.inf
+            c[INNER_DONE] = 0.0
+            c[OUTER_DONE] += 1.0
 
 
 def warm(sample: SampleBlock) -> None:
     stochastic_block(
-        *sample.rows, ONE, 2, ONE, Schedule(10.0, 0.5, 2.0, POWER, 0.9), True, 1.0, weights(), weights(),
-        np.zeros((1, 4)), np.zeros((1, CARRIED)),
+        *sample.rows, ONLY_PROBLEM, 2, ONLY_PROBLEM, Schedule(10.0, 0.5, 2.0, POWER_DECAY, 0.9), True, 1.0, weights(),
+        weights(), np.zeros((1, 4)), np.zeros((1, CARRIED)),
     )  # fmt: skip

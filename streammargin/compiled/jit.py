@@ -21,7 +21,7 @@ from numba.core.registry import CPUDispatcher
 from streammargin.compiled.cache import Cache, warn_once
 
 # Seconds that a kernel may run in plain Python before it is compiled, which takes about as long; 0: compile at once
-PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
+PLAIN_SECONDS = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
 OFTEN = 100  # how often a kernel looks at each value of its arguments: a Hessian of d x d is factorised
 MOMENT = 0.5  # seconds of compiling before it is reported
@@ -85,8 +85,8 @@ _expected = ContextVar("expected", default=math.inf)  # seconds that such a call
 def small_calls(seconds: float) -> Iterator[None]:
     """Set the seconds that a kernel call in plain Python is expected to take, within this context.
 
-    A kernel that is neither compiled nor on disk runs as plain Python for PATIENCE seconds in total. So small problems
-    are solved sooner than a kernel is compiled.
+    A kernel that is neither compiled nor on disk runs as plain Python for PLAIN_SECONDS in total. So small problems are
+    solved sooner than a kernel is compiled.
     """
     before = _expected.set(seconds)
     try:
@@ -112,7 +112,7 @@ class CompiledKernel(CPUDispatcher):
         if seconds < math.inf:
             once = A_VALUE * _values(arguments)
             seconds = once if self.scans else max(seconds, OFTEN * once)
-        if _calls.plain or (self.spent + seconds < PATIENCE and not self._on_disk(arguments)):
+        if _calls.plain or (self.spent + seconds < PLAIN_SECONDS and not self._on_disk(arguments)):
             return self._in_python
         return super()._compile_for_args(*arguments, **none)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import typeof
 from numba.extending import register_jitable
 
-from streammargin.compiled.by_address import COLUMN, COLUMNS, PLANES, SIZE, BoundLoss, by_address
+from streammargin.compiled.by_address import COLUMN_TYPE, COLUMNS_TYPE, PLANES_TYPE, SIZE, BoundLoss, by_address
 from streammargin.compiled.careful import loss_rounding
 from streammargin.compiled.overloads import REORDERED, along
 from streammargin.losses.base import (
@@ -27,14 +27,14 @@ from streammargin.losses.base import (
     slope_of,
 )
 
-# columns, (lines, CHUNK) each. EPSILONS: of the rows, by which a loss is wider. OFF: bound on the rounding error of the
-# margin. KEPT: the dual that is stored. SHARES: what the dual objective gets; of a coupled loss in its first line.
-# EXTRA: `StepAsked.extra`
-CAPS, MARGINS, SIGNS, TARGETS, EPSILONS, CENTRES, SIZES, OFF, A, KEPT, SHARES, EXTRA, FIELDS = range(13)
+# columns, (lines, CHUNK_ROWS) each. EPSILONS: of the rows, by which a loss is wider. OFF: bound on the rounding error
+# of the margin. KEPT_DUALS: those that are stored. DUAL_SHARES: what the dual objective gets; of a coupled loss in its
+# first line. EXTRA: `StepAsked.extra`
+CAPS, MARGINS, SIGNS, TARGETS, EPSILONS, CENTRES, SIZES, OFF, A, KEPT_DUALS, DUAL_SHARES, EXTRA, FIELDS = range(13)
 APART = 8  # numbers between two columns: at a distance of 4 KiB they would share few places of a cache
 # sums over a chunk: of the losses, their largest increase by rounding, and their gaps; the smallest slack of a row, and
 # a lower bound on it under rounding: of frozen duals alone
-VALUE, SLIPPED, GAPS, SLACK, SURELY, SAID = range(6)
+VALUE, SLIPPED, CHUNK_GAPS, SLACK, SURELY, SAID = range(6)
 SURE = 1e-12  # a row's gap, relative to its terms, below which it is one of 0 that was rounded
 
 
@@ -66,14 +66,14 @@ class StepAsked(NamedTuple):
 
 
 NOTHING = StepAsked(0.0, 0.0, 0.0, 0.0, 0.0, False, False, False, False, False, False)
-SIGNATURE = (typeof(NOTHING), PLANES, COLUMNS, SIZE, COLUMN)
+SIGNATURE = (typeof(NOTHING), PLANES_TYPE, COLUMNS_TYPE, SIZE, COLUMN_TYPE)
 
 
 def judge_of(loss: Any) -> BoundLoss:
     """What kernels call for this loss: (asked, columns, slopes, size, said).
 
-    columns (FIELDS, lines, CHUNK), of which `size` rows count; slopes (2 lines, CHUNK) out, straight and crossed of
-    each line; said (SAID,) out.
+    columns (FIELDS, lines, CHUNK_ROWS), of which `size` rows count; slopes (2 lines, CHUNK_ROWS) out, straight and
+    crossed of each line; said (SAID,) out.
     """
     return (all_scores if coupled(loss) else single_margins).of(loss)
 
@@ -81,7 +81,7 @@ def judge_of(loss: Any) -> BoundLoss:
 def frozen_judge_of(loss: Any) -> BoundLoss:
     """The same for duals that stay as they are, in CENTRES.
 
-    KEPT is another dual if the row is not settled: for a single margin the one that a step of curvature L leads to.
+    KEPT_DUALS are others if the row is not settled: of a single margin the one that a step of curvature L leads to.
     """
     return (frozen_scores if coupled(loss) else frozen_margins).of(loss)
 
@@ -92,7 +92,7 @@ def single_margins(
 ) -> None:
     """The terms of a loss of a single margin."""
     raised = lifted(loss, asked.multiplier)
-    said[VALUE], said[SLIPPED], said[GAPS] = _single_terms(loss, raised, asked, columns, slopes[0], size)
+    said[VALUE], said[SLIPPED], said[CHUNK_GAPS] = _single_terms(loss, raised, asked, columns, slopes[0], size)
     if asked.extra:
         margins, away = columns[MARGINS, 0], columns[EXTRA, 0]
         for r in range(size):
@@ -106,7 +106,7 @@ def _single_terms(plain, loss, asked, columns, slopes, size):
     loss: makes the steps, and is what margins cost; plain: the same without a multiplier, whose dual counts.
     """
     caps, margins, centres, off = columns[CAPS, 0], columns[MARGINS, 0], columns[CENTRES, 0], columns[OFF, 0]
-    a, kept, shares = columns[A, 0], columns[KEPT, 0], columns[SHARES, 0]
+    a, kept, shares = columns[A, 0], columns[KEPT_DUALS, 0], columns[DUAL_SHARES, 0]
     bend, value, slipped, gaps = largest_bend(loss), 0.0, 0.0, 0.0
     curvature, softness = asked.L, asked.softness
     if bend < np.inf and (not asked.duals or (softness == 0.0 and curvature == 0.0)):
@@ -177,9 +177,9 @@ def all_scores(
             primal, share, slip = loss.coupled_step(margins, signs, off, first, cap, L, a)
         met = 0.0
         for g in range(lines):
-            columns[A, g, r], columns[KEPT, g, r], columns[CENTRES, g, r] = a[g], first[g], middle[g]
+            columns[A, g, r], columns[KEPT_DUALS, g, r], columns[CENTRES, g, r] = a[g], first[g], middle[g]
             met += a[g] * margins[g]
-        columns[SHARES, 0, r] = share
+        columns[DUAL_SHARES, 0, r] = share
         if L > 0.0:
             gaps += max(0.0, primal - share + met)
         if asked.slopes:
@@ -190,7 +190,7 @@ def all_scores(
             for g in range(lines):
                 p, own = a[g] / cap, signs[g] > 0.0
                 columns[EXTRA, g, r] = cap * part_of(loss, 1.0 - p if own else p, own)
-    said[VALUE], said[SLIPPED], said[GAPS] = value, slipped, gaps
+    said[VALUE], said[SLIPPED], said[CHUNK_GAPS] = value, slipped, gaps
 
 
 @by_address(*SIGNATURE)
@@ -198,10 +198,10 @@ def frozen_margins(
     loss: Any, asked: StepAsked, columns: np.ndarray, slopes: np.ndarray, size: int, said: np.ndarray
 ) -> None:
     """The terms of a loss of a single margin and of its duals; a row with an infinite cap has no value."""
-    said[GAPS] = 0.0
+    said[CHUNK_GAPS] = 0.0
     said[VALUE], said[SLIPPED], said[SLACK], said[SURELY] = _frozen_values(loss, columns, size)
     caps, margins, epsilons = columns[CAPS, 0], columns[MARGINS, 0], columns[EPSILONS, 0]
-    centres, a, kept, shares = columns[CENTRES, 0], columns[A, 0], columns[KEPT, 0], columns[SHARES, 0]
+    centres, a, kept, shares = columns[CENTRES, 0], columns[A, 0], columns[KEPT_DUALS, 0], columns[DUAL_SHARES, 0]
     for r in range(size if asked.duals else 0):
         own, cap = lifted(loss, epsilons[r]), caps[r]
         a[r] = kept[r] = own.feasible(centres[r], cap)
@@ -243,6 +243,6 @@ def frozen_scores(
             met += a[g] * margins[g]
         settled = primal - share + met <= SURE * (primal + abs(share) + abs(met))
         for g in range(lines):
-            columns[A, g, r], columns[KEPT, g, r] = a[g], old[g] if settled else -1.0 - abs(old[g])
-        columns[SHARES, 0, r] = share
-    said[VALUE], said[SLIPPED], said[GAPS], said[SLACK], said[SURELY] = value, slipped, 0.0, np.inf, np.inf
+            columns[A, g, r], columns[KEPT_DUALS, g, r] = a[g], old[g] if settled else -1.0 - abs(old[g])
+        columns[DUAL_SHARES, 0, r] = share
+    said[VALUE], said[SLIPPED], said[CHUNK_GAPS], said[SLACK], said[SURELY] = value, slipped, 0.0, np.inf, np.inf

@@ -2,8 +2,8 @@
 
 To maximise: sum_i (dual_i(a_i) - a_i u_i - L/2 (a_i - centre_i)^2) subject to sum_i |a_i| <= budget. The solution is
 the steps from margins u_i + e (of numbers, the steps of `lifted` losses), with the smallest e >= 0 for which they fit.
-For the hinge this is the projection of the Pdprox paper (Lemma 13). With L = LEAST the losses that count are the
-largest ones (eq. (19)).
+For the hinge this is the projection of the Pdprox paper (Lemma 13). With L = TINY_CURVATURE the losses that count are
+the largest ones (eq. (19)).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import lifted, margin_shift
 
-CLOSE = 1.0 - 1e-15  # share of the budget that counts as all of it
-MOST = 1e300  # no multiplier is beyond it
-LEAST = 1e-200  # an L whose steps lead to the best duals for the margins; losses take L = 0 for a row of norm 0
+WHOLE_BUDGET_SHARE = 1.0 - 1e-15  # share of the budget that counts as all of it
+MOST_MULTIPLIER = 1e300  # no multiplier is beyond it
+TINY_CURVATURE = 1e-200  # an L for the best duals of the margins; losses take L = 0 for a row of norm 0
 
 
 @kernel
@@ -52,11 +52,11 @@ def multiplier(loss, labels, k, margins, centres, L, budget, reach):
     if not above > budget:
         return 0.0
     below = sum_duals(loss, labels, k, margins, centres, L, high, reach)
-    while below > budget and high < MOST:
+    while below > budget and high < MOST_MULTIPLIER:
         low, above, high = high, below, 2.0 * high
         below = sum_duals(loss, labels, k, margins, centres, L, high, reach)
     halve = False
-    while below < CLOSE * budget:
+    while below < WHOLE_BUDGET_SHARE * budget:
         e = low + (above - budget) / (above - below) * (high - low)
         if halve or not low < e < high:
             e = low + 0.5 * (high - low)

@@ -20,15 +20,15 @@ from streammargin.compiled.judged import (
     APART,
     CAPS,
     CENTRES,
+    CHUNK_GAPS,
+    DUAL_SHARES,
     EPSILONS,
     EXTRA,
     FIELDS,
-    GAPS,
-    KEPT,
+    KEPT_DUALS,
     MARGINS,
     OFF,
     SAID,
-    SHARES,
     SIGNS,
     SIZES,
     SLACK,
@@ -43,29 +43,28 @@ from streammargin.compiled.judged import (
 )  # fmt: skip
 from streammargin.compiled.overloads import ALONG, REORDERED, along
 from streammargin.compiled.row_norms import length_of
-from streammargin.compiled.samples import ONE, SampleBlock, counts, weights
+from streammargin.compiled.samples import ONLY_PROBLEM, SampleBlock, counts, weights
 from streammargin.losses.base import coupled, has
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock, add_outer_products
 from streammargin.rows.labels import Labels, RowNumbers
-from streammargin.rows.products import AHEAD, MANY, add_pulls, in_float64, lengths, scores
+from streammargin.rows.products import AHEAD, MANY_LINES, add_pulls, in_float64, lengths, scores
 
 # columns of the sums of the weights, and of those of the duals; compensation terms are last.
-# GAP: sum of the losses' gaps; ADDED: number of additions in an entry of `pull`, without those within a chunk
-LOSSES, MISTAKES, ROUNDING, GAP, LOSS_CARRY, LOSS_SUMS = range(6)
+# SUM_OF_GAPS: of the losses' gaps; ADDED: number of additions in an entry of `pull`, without those within a chunk
+SUM_OF_LOSSES, SUM_OF_MISTAKES, ROUNDING, SUM_OF_GAPS, LOSS_CARRY, LOSS_SUMS = range(6)
 DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
 DUAL_SUMS = CARRY + 2
-LOSS_CARRIED, DUAL_CARRIED = ((LOSSES, LOSS_CARRY),), ((DUAL, CARRY), (ALPHA, CARRY + 1))
-CHUNK = 512  # most rows of a chunk
-VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
-NONE, NOWHERE, NO_COLUMNS = np.zeros((1, 0)), np.zeros((1, 1, 0)), np.zeros((1, 0), np.int64)
+LOSS_CARRIED, DUAL_CARRIED = ((SUM_OF_LOSSES, LOSS_CARRY),), ((DUAL, CARRY), (ALPHA, CARRY + 1))
+CHUNK_ROWS = 512  # at most
+MOST_CHUNK_VALUES = 1 << 16  # roughly: half a megabyte
+EMPTY_LINE, NOWHERE, NO_COLUMNS = np.zeros((1, 0)), np.zeros((1, 1, 0)), np.zeros((1, 0), np.int64)
 NO_NORMS, NO_KEYS = np.zeros(0), np.zeros(0, np.float32)
-ALL = -1  # in place of a side
-# of the rows of a line's own class: PART: sum of cap of_share(p) over all rows (losses/__init__.py); MASS: sum of cap;
-# LONG: sum of cap ||x_i||
-PART, MASS, LONG, PARTS = range(4)
-# of frozen duals: LEAST: the smallest slack of a row, a margin or minus a violation; SAFE: the same at the worst
-# margins that rounding leaves open; LONGEST: the largest ||x_i||_2
-LEAST, SAFE, LONGEST, EXTREMES = range(4)
+BOTH_SIDES = -1  # in place of a side
+# sums over the rows of a line's own class: of cap of_share(p) (losses/__init__.py), of cap, and of cap ||x_i||
+SUM_OF_PARTS, SUM_OF_CAPS, SUM_OF_LENGTHS, PART_SUMS = range(4)
+# of frozen duals: the smallest slack of a row, a margin or minus a violation; SAFE_SLACK: the same at the worst margins
+# that rounding leaves open; LARGEST_ROW_NORM: the largest ||x_i||_2
+LEAST_SLACK, SAFE_SLACK, LARGEST_ROW_NORM, EXTREMES = range(4)
 
 
 class Frozen(NamedTuple):
@@ -95,7 +94,7 @@ class Prox(NamedTuple):
     `steepest`    if above 0, the slope of every row is this times its cap.
     `crisp`       (K,): a centre that is nan is a step from the midpoint with this softness; or (0,): none is nan.
     `base`        the number of the row that the first centre, dual, margin and key belong to.
-    `gaps`        whether GAP is wanted; with second derivatives it is.
+    `gaps`        whether SUM_OF_GAPS is wanted; with second derivatives it is.
     """
 
     centres: np.ndarray
@@ -103,7 +102,7 @@ class Prox(NamedTuple):
     curvatures: np.ndarray
     softness: np.ndarray
     twice: bool = False
-    total: np.ndarray = NONE
+    total: np.ndarray = EMPTY_LINE
     steepest: float = 0.0
     midway: float = 0.0
     crisp: np.ndarray = NO_NORMS
@@ -124,7 +123,7 @@ class Looked(NamedTuple):
     `keys`        (n,) float32, or (0,): set to t / (1 + t), the smallest of all lines. Here t is the distance of u from
                   the curved part of the loss.
     `class_sums`  (K, d+1), or (0, ...): of a coupled loss whose duals add up to 0 over the lines.
-    `parts`       (K, PARTS), or (0, ...): of the same loss.
+    `parts`       (K, PART_SUMS), or (0, ...): of the same loss.
     `extremes`    (K, EXTREMES), or (0, ...): of the first weights and frozen duals, from (inf, inf, 0).
 
     With S = 0 no duals are wanted.
@@ -135,10 +134,10 @@ class Looked(NamedTuple):
     pull: np.ndarray
     confused: np.ndarray
     margins: np.ndarray = NOWHERE
-    class_sums: np.ndarray = NONE[:0]
-    parts: np.ndarray = NONE[:0]
+    class_sums: np.ndarray = EMPTY_LINE[:0]
+    parts: np.ndarray = EMPTY_LINE[:0]
     keys: np.ndarray = NO_KEYS
-    extremes: np.ndarray = NONE[:0]
+    extremes: np.ndarray = EMPTY_LINE[:0]
 
 
 class Curvature(NamedTuple):
@@ -157,9 +156,9 @@ class Curvature(NamedTuple):
     lines: np.ndarray
     crossed: np.ndarray = NOWHERE[:0]
     columns: np.ndarray = NO_COLUMNS
-    diagonal: np.ndarray = NONE[:0]
+    diagonal: np.ndarray = EMPTY_LINE[:0]
     places: np.ndarray = NO_COLUMNS
-    drift: np.ndarray = NONE[:0]
+    drift: np.ndarray = EMPTY_LINE[:0]
     active: np.ndarray = NO_NORMS
 
     def placed(self, width: int) -> Curvature:
@@ -175,17 +174,17 @@ class Curvature(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk, whose rows are numbers within the block.
 
-    `columns`, `slopes`  (FIELDS, lines, CHUNK) and (2 lines, CHUNK), as in judged.py. lines: rows of weights that a
-                         loss couples, or 1.
+    `columns`, `slopes`  (FIELDS, lines, CHUNK_ROWS) and (2 lines, CHUNK_ROWS), as in judged.py. lines: rows of weights
+                         that a loss couples, or 1.
     `said`               (SAID,), as in judged.py.
     `shift`              (V, K): added to the margins.
-    `lengths`            (CHUNK,): norms of the chunk's rows.
-    `mine`               (lines, CHUNK): the rows that a line has.
-    `listed`, `factors`  (CHUNK,): rows that are added up.
-    `scores`             (V, K, CHUNK).
+    `lengths`            (CHUNK_ROWS,): norms of the chunk's rows.
+    `mine`               (lines, CHUNK_ROWS): the rows that a line has.
+    `listed`, `factors`  (CHUNK_ROWS,): rows that are added up.
+    `scores`             (V, K, CHUNK_ROWS).
     `few`, `part`        (GRAM_ROWS, m) and (d+1,).
-    `pulled`             (K, CHUNK): how much each row pulls, to be added later. Scores and lengths are then known. (0,
-                         0): each row pulls at once.
+    `pulled`             (K, CHUNK_ROWS): how much each row pulls, to be added later. Scores and lengths are then known.
+                         (0, 0): each row pulls at once.
     """
 
     columns: np.ndarray
@@ -218,8 +217,8 @@ def look(
     shift = np.zeros((V, K)) if has(loss, "lifted") else point.multiplier
     few = np.zeros((GRAM_ROWS, 0 if H is None else H.lines.shape[2]))
     plain = V == 1 and H is None and found.pull.shape[1] <= 1 and not found.class_sums.size
-    many = plain and lines >= MANY and isinstance(block, DenseBlock)
-    size = AHEAD if many else CHUNK
+    many = plain and lines >= MANY_LINES and isinstance(block, DenseBlock)
+    size = AHEAD if many else CHUNK_ROWS
     columns, slopes = np.zeros((FIELDS, lines, size + APART)), np.empty((2 * lines, size + APART))
     scratch = Scratch(
         columns, slopes, np.empty(SAID), shift, np.empty(size),
@@ -255,7 +254,7 @@ def look_block(block, numbers, labels, judge, problems, point, rule, found, H, s
     while stop < block.rows():
         start, values = stop, 0
         # with H chunks are whole, too: adding rows to it is what costs, and costs as much for one row as for GRAM_ROWS
-        while stop < block.rows() and stop - start < CHUNK and (whole or values < VALUES):
+        while stop < block.rows() and stop - start < CHUNK_ROWS and (whole or values < MOST_CHUNK_VALUES):
             values += block.entries(stop)
             stop += 1
         _score_chunk(block, numbers, labels, problems, point, found.confused, start, stop, scratch)
@@ -329,14 +328,15 @@ def _judge_chunk(block, numbers, labels, judge, k, rows, point, rule, found, scr
         )  # fmt: skip
         judge.call(asked, scratch.columns, scratch.slopes, size, scratch.said)
         sums = found.losses[v, k]
-        sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], scratch.said[VALUE])
+        sums[SUM_OF_LOSSES], sums[LOSS_CARRY] = carried_sum(sums[SUM_OF_LOSSES], sums[LOSS_CARRY], scratch.said[VALUE])
         sums[ROUNDING] += scratch.said[SLIPPED]
-        sums[GAP] += scratch.said[GAPS]
+        sums[SUM_OF_GAPS] += scratch.said[CHUNK_GAPS]
     if found.extremes.shape[0] > 0:
         most, sizes = found.extremes[k], scratch.columns[SIZES, 0]
-        most[LEAST], most[SAFE] = min(most[LEAST], scratch.said[SLACK]), min(most[SAFE], scratch.said[SURELY])
+        most[LEAST_SLACK] = min(most[LEAST_SLACK], scratch.said[SLACK])
+        most[SAFE_SLACK] = min(most[SAFE_SLACK], scratch.said[SURELY])
         for r in range(size):
-            most[LONGEST] = max(most[LONGEST], sizes[r])
+            most[LARGEST_ROW_NORM] = max(most[LARGEST_ROW_NORM], sizes[r])
     return size
 
 
@@ -359,7 +359,7 @@ def _gather(block, numbers, labels, k, g, v, start, stop, blur, rule, found, scr
         margins[r], sizes[r] = margin, lengths[r]
     for r in range(m):
         off[r] = margin_rounding(block.entries(start + r) + 1, lengths[r], blur)
-    found.losses[v, k, MISTAKES] += mistakes
+    found.losses[v, k, SUM_OF_MISTAKES] += mistakes
     for r in range(m):
         mine[r] = start + r
     if size < m:
@@ -418,7 +418,8 @@ def told_of_rows(
 @along
 def _keep_rows(numbers, k, g, size, again, rule, found, scratch):
     """Store what is wanted of the chunk's rows: duals, their total, keys; again: a line before has set the keys."""
-    mine, kept, a, extra = scratch.mine[g], scratch.columns[KEPT, g], scratch.columns[A, g], scratch.columns[EXTRA, g]
+    mine, kept = scratch.mine[g], scratch.columns[KEPT_DUALS, g]
+    a, extra = scratch.columns[A, g], scratch.columns[EXTRA, g]
     if rule.alpha.shape[1] > 0:
         for r in range(size):
             rule.alpha[k, numbers.row(mine[r]) - rule.base] = kept[r]
@@ -437,12 +438,12 @@ def _pull_rows(block, k, g, size, at_once, rule, found, scratch):
     mine, signs, a = scratch.mine[g], scratch.columns[SIGNS, g], scratch.columns[A, g]
     listed, factors, apart, pull = scratch.listed, scratch.factors, scratch.part, found.pull
     for side in range(pull.shape[1]):
-        only = side if pull.shape[1] > 1 else ALL
+        only = side if pull.shape[1] > 1 else BOTH_SIDES
         count = 0
         for r in range(size):
             factor = signs[r] * a[r]
             listed[count], factors[count] = mine[r], factor
-            count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
+            count += factor != 0.0 and (only == BOTH_SIDES or (factor < 0.0) == (only == 1))
         evaluated = rule.alpha.shape[1] > 0 or rule.softness[k] > 0.0 or rule.curvatures[k] == np.inf
         _add_duals(found.duals[k, side], only, rule.softness[k], evaluated, scratch.columns, g, size)
         if scratch.pulled.shape[0] > 0:
@@ -465,12 +466,12 @@ def _add_own(block, g, size, scratch, own, parts):
     listed, factors, c, count = scratch.listed, scratch.factors, scratch.columns, 0
     for r in range(size):
         cap = c[CAPS, g, r]
-        parts[PART] += c[EXTRA, g, r]
+        parts[SUM_OF_PARTS] += c[EXTRA, g, r]
         listed[count], factors[count] = scratch.mine[g, r], cap
         if c[SIGNS, g, r] > 0.0:
             count += 1
-            parts[MASS] += cap
-            parts[LONG] += cap * c[SIZES, g, r]
+            parts[SUM_OF_CAPS] += cap
+            parts[SUM_OF_LENGTHS] += cap * c[SIZES, g, r]
     block.add_rows(listed[:count], factors[:count], own)
 
 
@@ -520,17 +521,17 @@ def _moved(c, g, r):
 
 @register_jitable(fastmath=REORDERED, **ALONG)
 def _add_duals(sums, side, softness, evaluated, c, g, size):
-    """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL.
+    """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or BOTH_SIDES.
 
     evaluated: whether shares are those of the rounded duals. Else these are off, too, and the derivative of a share is
     at most |u|.
     """
     own = 0.0 if evaluated else 1.0
     caps, signs, targets, centres, margins = c[CAPS, g], c[SIGNS, g], c[TARGETS, g], c[CENTRES, g], c[MARGINS, g]
-    sizes, a, kept, shares = c[SIZES, g], c[A, g], c[KEPT, g], c[SHARES, g]
+    sizes, a, kept, shares = c[SIZES, g], c[A, g], c[KEPT_DUALS, g], c[DUAL_SHARES, g]
     dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(size):
-        if side == ALL or (signs[r] * a[r] < 0.0) == (side == 1):
+        if side == BOTH_SIDES or (signs[r] * a[r] < 0.0) == (side == 1):
             met, change = a[r] * targets[r], kept[r] - centres[r]
             dual += shares[r] + met
             mass += abs(a[r])
@@ -579,13 +580,14 @@ def warm(sample: SampleBlock) -> None:
             )
             rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
             for frozen in (False, True):
-                look(*sample.rows, loss, ONE, Frozen(np.zeros((2, 1, 3), dtype), none, none), rule, found, H, frozen)
+                point = Frozen(np.zeros((2, 1, 3), dtype), none, none)
+                look(*sample.rows, loss, ONLY_PROBLEM, point, rule, found, H, frozen)
     block, numbers, _ = sample.rows
     for loss in sample.joint_losses():
         point = Frozen(np.zeros((1, 2, 3)), lines, lines)
         found = Looked(
             np.zeros((1, 2, LOSS_SUMS)), np.zeros((2, 1, DUAL_SUMS)), np.zeros((2, 1, 3)), counts()[:, None],
-            class_sums=np.zeros((2, 3)), parts=np.zeros((2, PARTS)),
+            class_sums=np.zeros((2, 3)), parts=np.zeros((2, PART_SUMS)),
         )  # fmt: skip
         rule = Prox(np.zeros((2, 2)), np.zeros((2, 2)), np.ones(2), np.ones(2))
         for frozen in (False, True):

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.compiled.by_address import COLUMN, NUMBER, by_address
+from streammargin.compiled.by_address import COLUMN_TYPE, NUMBER, by_address
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.look import CHUNK
+from streammargin.compiled.look import CHUNK_ROWS
 from streammargin.compiled.overloads import REORDERED
 from streammargin.compiled.samples import SampleBlock, weights
 from streammargin.losses.base import attained, gap_of, slope_of
 from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 from streammargin.rows.labels import Labels
 
-PRIMAL, DUAL, GAP, ACTIVE, SUMS = range(5)  # sums of `attain`; GAP: of the losses' gaps; ACTIVE: positive slopes
-FLAT = 0.03  # a line search ends if the slope has fallen to this share of its initial value
+PRIMAL, DUAL, ATTAINED_GAPS, ACTIVE, SUMS = range(5)  # sums of `attain`; gaps: of the losses; ACTIVE: positive slopes
+FLAT_SLOPE_SHARE = 0.03  # a line search ends if the slope has fallen to this share of its initial value
 SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
 FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
@@ -46,12 +46,12 @@ def attain(step, softness, caps, alpha, margins, a, slopes, sums):
     alpha: the centres, or (0,) without softness; else all (n,).
     """
     sums[:] = 0.0
-    for low in range(0, caps.size, CHUNK):
-        high = min(low + CHUNK, caps.size)
+    for low in range(0, caps.size, CHUNK_ROWS):
+        high = min(low + CHUNK_ROWS, caps.size)
         step.call(softness, caps[low:high], alpha[low:high], margins[low:high], a[low:high], slopes[low:high], sums)
 
 
-@by_address(NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)
+@by_address(NUMBER, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE)
 def proximal_steps(
     loss: Any, softness: float, caps: np.ndarray, centres: np.ndarray, margins: np.ndarray, a: np.ndarray,
     slopes: np.ndarray, sums: np.ndarray,
@@ -60,7 +60,7 @@ def proximal_steps(
     primal, dual, gap, active = _steps(loss, softness, caps, centres, margins, a, slopes)
     sums[PRIMAL] += primal
     sums[DUAL] += dual
-    sums[GAP] += gap
+    sums[ATTAINED_GAPS] += gap
     sums[ACTIVE] += active
 
 
@@ -87,10 +87,10 @@ def _steps(loss, softness, caps, centres, margins, a, slopes):
 @kernel
 def add_image(block, numbers, labels, k, alpha, image):
     """image (d+1,) += sum_i alpha_i a_i over the rows of the block; alpha (n,)."""
-    rows, pulls = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    for start in range(0, block.rows(), CHUNK):
+    rows, pulls = np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS)
+    for start in range(0, block.rows(), CHUNK_ROWS):
         count = 0
-        for i in range(start, min(start + CHUNK, block.rows())):
+        for i in range(start, min(start + CHUNK_ROWS, block.rows())):
             row = numbers.row(i)
             rows[count], pulls[count] = i, labels.sign(k, row) * alpha[row]
             count += alpha[row] != 0.0
@@ -100,11 +100,11 @@ def add_image(block, numbers, labels, k, alpha, image):
 @kernel
 def add_matrix(block, numbers, slopes, H):
     """H (d+1, d+1) += sum_i slope_i x_i x_i^T over the rows of the block, upper triangle only; slopes (n,)."""
-    rows, factors = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    rows, factors = np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS)
     few = np.zeros((GRAM_ROWS, H.shape[0]))
-    for start in range(0, block.rows(), CHUNK):
+    for start in range(0, block.rows(), CHUNK_ROWS):
         count = 0
-        for i in range(start, min(start + CHUNK, block.rows())):
+        for i in range(start, min(start + CHUNK_ROWS, block.rows())):
             row = numbers.row(i)
             rows[count], factors[count] = i, slopes[row]
             count += slopes[row] > 0.0
@@ -132,18 +132,18 @@ def lowest(slope_at, softness, caps, alpha, margins, products, along, square, sl
     low, high, t, found = 0.0, np.inf, 1.0, np.zeros(2)
     for _ in range(SEARCH_STEPS):
         found[0], found[1] = along + t * square, square
-        for start in range(0, margins.size, CHUNK):
-            stop = min(start + CHUNK, margins.size)
+        for start in range(0, margins.size, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, margins.size)
             slope_at.call(
                 softness, t, caps[start:stop], alpha[start:stop], margins[start:stop], products[start:stop], found
             )
-        if abs(found[0]) <= FLAT * abs(slope):
+        if abs(found[0]) <= FLAT_SLOPE_SHARE * abs(slope):
             break
         low, high, t = narrowed(low, high, t, found[0], found[1])
     return t
 
 
-@by_address(NUMBER, NUMBER, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN)
+@by_address(NUMBER, NUMBER, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE, COLUMN_TYPE)
 def slope_along(
     loss: Any, softness: float, t: float, caps: np.ndarray, centres: np.ndarray, margins: np.ndarray,
     along: np.ndarray, found: np.ndarray,

@@ -16,7 +16,8 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import SampleBlock
 
 WORD = (1 << 64) - 1
-STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+STATE_STEP = np.uint64(0x9E3779B97F4A7C15)
+FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 ONE, _11, _27, _30, _31, _32 = (np.uint64(bits) for bits in (1, 11, 27, 30, 31, 32))
 
 
@@ -48,8 +49,8 @@ def _words(seed: tuple[int, ...]) -> Iterator[int]:
 @register_jitable
 def mixed(word: np.uint64) -> np.uint64:
     """A word (uint64) each bit of which depends on all bits of the argument."""
-    word = (word ^ (word >> _30)) * FIRST
-    word = (word ^ (word >> _27)) * SECOND
+    word = (word ^ (word >> _30)) * FIRST_FACTOR
+    word = (word ^ (word >> _27)) * SECOND_FACTOR
     return word ^ (word >> _31)
 
 
@@ -58,7 +59,7 @@ def seeded(words: np.ndarray) -> np.uint64:
     """The first state for these words (uint64)."""
     state = np.uint64(words.size)
     for word in words:
-        state = mixed(state + STEP) ^ word
+        state = mixed(state + STATE_STEP) ^ word
     return mixed(state)
 
 
@@ -67,7 +68,7 @@ def draw(values, words):
     """Fill values (m,) float64 with numbers in [0, 1): the upper 53 bits of each word."""
     state = seeded(words)
     for place in range(values.size):
-        state += STEP
+        state += STATE_STEP
         values[place] = np.float64(mixed(state) >> _11) * 2.0**-53
 
 
@@ -76,7 +77,7 @@ def shuffle(order, words):
     """Shuffle an array in place, seeded by words (uint64) (Fisher and Yates; Durstenfeld 1964)."""
     state = seeded(words)
     for last in range(order.size - 1, 0, -1):
-        state += STEP
+        state += STATE_STEP
         # the upper half of the word, scaled to 0 .. last
         place = np.int64(((mixed(state) >> _32) * (np.uint64(last) + ONE)) >> _32)
         order[last], order[place] = order[place], order[last]

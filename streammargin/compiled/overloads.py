@@ -113,8 +113,8 @@ _by_method(base.part_of, "of_share", lambda loss, p, own: loss.of_share(p, own),
 
 # Sums over the lines of a row may be reordered, and so vectorised. Their loops write to no array: else the compiler
 # asks at run time how far apart the arrays lie. The order of a sum, and so its bits, would depend on addresses
-WIDE = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
-WIDE["softened"] = WIDE["coupled_dual"] = WIDE["coupled_step"]
+LINE_SUM_OPTIONS = {"coupled_step": {**ALONG, "fastmath": {"reassoc", "contract"}}}
+LINE_SUM_OPTIONS["softened"] = LINE_SUM_OPTIONS["coupled_dual"] = LINE_SUM_OPTIONS["coupled_step"]
 
 _exposed: set[str] = set()
 _known: set[type] = set()
@@ -139,7 +139,7 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    options = WIDE.get(name, ALONG)
+    options = LINE_SUM_OPTIONS.get(name, ALONG)
     decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=options)  # type: ignore[attr-defined]
     decorate(choose)
 

@@ -11,16 +11,16 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import NORMS, ONE, SampleBlock, weights
+from streammargin.compiled.samples import NORMS, ONLY_PROBLEM, SampleBlock, weights
 from streammargin.rows.steps import perceptron
 
 # columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
 # theta; the sum of the weights of the iterates; the part of it in `mean` (p < 2); updates since the last `renew`
-STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = range(7)
+ROWS_SEEN, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = range(7)
 # columns of the running figures of a pass
-LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = range(5)
-LARGE, SMALL = 1e100, 1e-100  # a power sum outside this range triggers `renew`, before a float64 over- or underflows
-STEEP = 256.0  # for q up to this, 2^q < LARGE
+LOSS, MIN_MARGIN, PASS_MISTAKES, UPDATES, PRIMAL_FIGURES = range(5)
+LARGE_POWER_SUM, SMALL_POWER_SUM = 1e100, 1e-100  # beyond these `renew` follows, before a float64 over- or underflows
+STEEP = 256.0  # for q up to this, 2^q < LARGE_POWER_SUM
 LEAST_AGE = 1024  # least number of updates between two `renew`, which costs d powers
 
 
@@ -60,7 +60,7 @@ def primal_block(
     `mean`      (K, d+1), or (K, 0) for no average. Iterate t has the weight g_t, and G_t = g_0 + ... + g_{t-1}. For p =
                 2 it is the sum of the changes of theta, each times G_t. Then sum g_t w_t = CLOCK theta - mean takes no
                 O(d) work per change. For p < 2 it is sum g_t w_t itself, without the current w.
-    `carried`   (K, CARRIED), figures (K, FIGURES): added to.
+    `carried`   (K, CARRIED), figures (K, PRIMAL_FIGURES): added to.
     """
     averaging = mean.shape[1] > 0
     euclidean = norm.q == 2.0
@@ -76,14 +76,14 @@ def primal_block(
                 if not cap > 0.0:
                     continue
                 sign = labels.sign(k, row)
-                share = rule.factor(carried[k, STEPS])
+                share = rule.factor(carried[k, ROWS_SEEN])
                 scale = unit[k] * norm.scale(power_sum[k])
                 u = sign * share * scale * np.float64(block.dot(i, powers[k])) / base
-                carried[k, STEPS] += 1.0
+                carried[k, ROWS_SEEN] += 1.0
                 carried[k, CLOCK] += share
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], u)
                 if u <= 0.0:
-                    figures[k, MISTAKES] += 1.0
+                    figures[k, PASS_MISTAKES] += 1.0
                 if np.isfinite(cap):
                     carried[k, CAPS] += cap
                     figures[k, LOSS] += cap * (1.0 - u) if u < 1.0 else 0.0
@@ -104,7 +104,7 @@ def primal_block(
                 if not euclidean:
                     carried[k, AGE] += 1.0
                     old = carried[k, AGE] > max(theta.shape[1], LEAST_AGE)  # rounding accumulates
-                    if old or not SMALL < power_sum[k] < LARGE:
+                    if old or not SMALL_POWER_SUM < power_sum[k] < LARGE_POWER_SUM:
                         power_sum[k], factor = renew(theta[k], powers[k], norm.q)
                         unit[k] *= factor
                         carried[k, AGE] = 0.0
@@ -113,6 +113,6 @@ def primal_block(
 def warm(sample: SampleBlock) -> None:
     for norm in NORMS:
         primal_block(
-            *sample.rows, norm, perceptron(), 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),
-            np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, FIGURES)),
+            *sample.rows, norm, perceptron(), 1.0, ONLY_PROBLEM, 2, ONLY_PROBLEM, weights(), weights(), np.zeros(1),
+            np.ones(1), np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, PRIMAL_FIGURES)),
         )  # fmt: skip

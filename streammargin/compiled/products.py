@@ -29,20 +29,20 @@ from streammargin.compiled.judged import (
     StepAsked,
     judge_of,
 )
-from streammargin.compiled.look import CHUNK, VALUES, told_of_rows
-from streammargin.compiled.newton import FLAT, SEARCH_STEPS, narrowed
+from streammargin.compiled.look import CHUNK_ROWS, MOST_CHUNK_VALUES, told_of_rows
+from streammargin.compiled.newton import FLAT_SLOPE_SHARE, SEARCH_STEPS, narrowed
 from streammargin.compiled.samples import SampleBlock
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock
 from streammargin.rows.labels import Labels, RowNumbers
 
-LEAST = 16  # least rows of a chunk, of which CHUNK is the most
+LEAST_CHUNK_ROWS = 16  # of which STEP_CHUNK_ROWS is the most
 
 
 @register_jitable
 def chunk_of(width: int, lines: int) -> int:
     """How many rows of this many values and scores are in a chunk."""
-    return min(CHUNK, max(LEAST, VALUES // max(width, lines)))
+    return min(CHUNK_ROWS, max(LEAST_CHUNK_ROWS, MOST_CHUNK_VALUES // max(width, lines)))
 
 
 @kernel
@@ -258,7 +258,7 @@ def lowest_along(labels, judge, k, scores, along, slope, square, down):
     for _ in range(SEARCH_STEPS):
         first, second = _slope(labels, judge, k, scores, along, t, chunk)
         first += slope + square * t
-        if abs(first) <= FLAT * abs(down):
+        if abs(first) <= FLAT_SLOPE_SHARE * abs(down):
             break
         low, high, t = narrowed(low, high, t, first, second + square)
     return t

@@ -18,7 +18,7 @@ from streammargin.rows.blocks import DenseBlock
 
 # sums over the entries: soft losses; losses; u z and bend u^2 / 2 of the duals u; what these attain of the losses;
 # terms whose dual is at no bound; the sizes of what the others add up
-SOFT, LOSSES, LINEAR, SQUARE, ATTAINED, FREE, SIZE, SUMS = range(8)
+SOFT, ENTRY_LOSSES, LINEAR, SQUARE, ATTAINED, FREE_TERMS, SIZE, SUMS = range(8)
 
 
 @register_jitable
@@ -71,11 +71,11 @@ def duals_at(pairs, values, factors, rows, loss, centres, first, softness, befor
             sums[SOFT] += got - 0.5 * softness * (u - centre) * (u - centre)
             sums[ATTAINED] += got
             best = _clipped(d / bend, least, most) if bend > 0.0 else (most if d > 0.0 else least)
-            sums[LOSSES] += best * d - 0.5 * bend * best * best
+            sums[ENTRY_LOSSES] += best * d - 0.5 * bend * best * best
             sums[LINEAR] += u * z
             sums[SQUARE] += 0.5 * bend * u * u
             sums[SIZE] += abs(u * z) + abs(u * d)
-            sums[FREE] += 1.0 if least < u < most else 0.0
+            sums[FREE_TERMS] += 1.0 if least < u < most else 0.0
             total += u
         found[e] = total
 

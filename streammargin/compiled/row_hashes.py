@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.order import ONE, STEP, mixed
+from streammargin.compiled.order import ONE, STATE_STEP, mixed
 from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block, CSRBlock
 
@@ -20,9 +20,9 @@ def _dense_sum(words, low, high, first):
         row = words[i]
         total, place = np.uint64(0), np.uint64(0)
         for j in range(row.size):
-            place += STEP
+            place += STATE_STEP
             total += mixed(np.uint64(row[j]) + place)
-        found += mixed(total + np.uint64(first + i) * STEP)
+        found += mixed(total + np.uint64(first + i) * STATE_STEP)
     return np.int64(found)
 
 
@@ -34,8 +34,8 @@ def _sparse_sum(words, indices, indptr, low, high, first):
         values, places = words[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]]
         total = np.uint64(0)
         for k in range(values.size):
-            total += mixed(np.uint64(values[k]) + (np.uint64(places[k]) + ONE) * STEP)
-        found += mixed(total + np.uint64(first + i) * STEP)
+            total += mixed(np.uint64(values[k]) + (np.uint64(places[k]) + ONE) * STATE_STEP)
+        found += mixed(total + np.uint64(first + i) * STATE_STEP)
     return np.int64(found)
 
 

@@ -10,7 +10,7 @@ from streammargin.compiled.samples import SampleBlock
 from streammargin.rows.blocks import Block
 
 # columns of the figures over all present rows
-LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = range(5)
+LARGEST_NORM, TOTAL, PRESENT_ROWS, EMPTY, ROW_FIGURES = range(5)
 
 
 @along
@@ -40,9 +40,9 @@ def row_norms(block, numbers, labels, q, figures):
         if not cap > 0.0:
             continue
         size = row_norm(block, i, q)
-        figures[LARGEST] = max(figures[LARGEST], size)
+        figures[LARGEST_NORM] = max(figures[LARGEST_NORM], size)
         figures[TOTAL] += size
-        figures[ROWS] += 1.0
+        figures[PRESENT_ROWS] += 1.0
         if size == 0.0:
             figures[EMPTY] += 1.0
 

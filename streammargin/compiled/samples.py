@@ -17,7 +17,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.rows.visits import Turns, all_at_once
 
-ONE = np.array([0])  # the problems to update, or an order of one group
+ONLY_PROBLEM = np.array([0])  # the problems to update, or an order of one group
 NORMS = (make_norm(2.0), make_norm(1.5))
 
 
@@ -37,7 +37,7 @@ class SampleBlock(NamedTuple):
     @property
     def turns(self) -> Turns:
         """The same rows for kernels that visit several blocks."""
-        return all_at_once(self.block, self.numbers, ONE, 2)
+        return all_at_once(self.block, self.numbers, ONLY_PROBLEM, 2)
 
     @property
     def dtype(self) -> np.dtype:

@@ -14,24 +14,24 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.curvature import OTHERS, now_and_curvature, row_curvature
+from streammargin.compiled.curvature import OTHER_NORMS, now_and_curvature, row_curvature
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.samples import ONE, SampleBlock, weights
-from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
+from streammargin.compiled.samples import ONLY_PROBLEM, SampleBlock, weights
+from streammargin.compiled.sleep import FETCHED, LONGEST_SLEEP, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.losses.base import lifted
 from streammargin.rows.labels import RowNumbers
-from streammargin.rows.visits import PLACES, in_turn
+from streammargin.rows.visits import VISITS_PER_CALL, in_turn
 
 # columns of the running figures of a pass, one row per problem
-GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = range(6)
+PASS_GAP, MIN_MARGIN, PASS_MISTAKES, UPDATES, VISITS, ASCENT_FIGURES = range(6)
 # columns of `pace`, one row per problem: gamma of the next step; of the last one; ||A^T z||_q^2; values read since its
 # last exact sum
 GAMMA, LAST, SQUARE, READ, PACE = range(5)
 
 
 class Ahead(NamedTuple):
-    """Momentum of alpha, which is then the mirror sequence; GAP and MIN_MARGIN are those of z.
+    """Momentum of alpha, which is then the mirror sequence; PASS_GAP and MIN_MARGIN are those of z.
 
     `momentum`  (K, n).
     `drift`     (K, d+1): A^T momentum.
@@ -69,12 +69,14 @@ def sdca_turns(
     `centre`     (K,) of the constant's weight, updated, of the averaged sequence if there is momentum; damping: 1, or
                  the factor of that weight's distance from the centre. The block's constant is then sqrt(damping) times
                  its value (slow_constant.py).
-    `figures`    (K, FIGURES), added to. With momentum a sleeping row counts as a step of length 0.
+    `figures`    (K, ASCENT_FIGURES), added to. With momentum a sleeping row counts as a step of length 0.
     """
     visits, start, stop, parts = turns
-    for step in range(start * PLACES, stop * PLACES):  # one loop: a function takes a second more to compile
-        block, lowest, listed, whole, group = visits[step % PLACES]
-        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
+    for step in range(
+        start * VISITS_PER_CALL, stop * VISITS_PER_CALL
+    ):  # one loop: a function takes a second more to compile
+        block, lowest, listed, whole, group = visits[step % VISITS_PER_CALL]
+        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // VISITS_PER_CALL, parts)
         rows = block.rows()
         at_once = groups_at_once(group)
         awake = np.empty(at_once * group, np.int64)
@@ -158,21 +160,23 @@ def sdca_turns(
                     drift_k[drift_k.size - 1] /= math.sqrt(damping)
                     image += last * last * drift_k[drift_k.size - 1]
                 centre[k] = follow(image, centre[k], damping, groups.size * group)
-                figures[k, GAP] += gap
+                figures[k, PASS_GAP] += gap
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], smallest)
-                figures[k, MISTAKES] += missed
+                figures[k, PASS_MISTAKES] += missed
                 figures[k, UPDATES] += updates
                 figures[k, VISITS] += found
 
 
 def warm(sample: SampleBlock) -> None:
-    cases: list[Any] = [(loss, norm, np.dtype(np.float64), False) for loss in sample.losses("step") for norm in OTHERS]
+    cases: list[Any] = [
+        (loss, norm, np.dtype(np.float64), False) for loss in sample.losses("step") for norm in OTHER_NORMS
+    ]
     cases += [(*one, fast) for one in sample.dual_steps() for fast in (False, True)]
     for loss, norm, dtype, fast in cases:
         alpha, momentum = np.zeros((2, 1, 2), dtype)
         sdca_turns(
-            sample.turns, sample.labels, loss, norm, ONE, alpha, np.zeros((1, 2), np.uint8), LONGEST, np.zeros(2),
-            weights(dtype), weights(dtype), np.zeros(1),
+            sample.turns, sample.labels, loss, norm, ONLY_PROBLEM, alpha, np.zeros((1, 2), np.uint8), LONGEST_SLEEP,
+            np.zeros(2), weights(dtype), weights(dtype), np.zeros(1),
             Ahead(momentum, weights(dtype), np.ones(1), np.ones((1, PACE)), 0.0) if fast else None, np.zeros(1), 1.0,
-            np.zeros((1, FIGURES)),
+            np.zeros((1, ASCENT_FIGURES)),
         )  # fmt: skip

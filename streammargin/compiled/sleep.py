@@ -1,4 +1,4 @@
-"""Rows whose duals stay at a bound sleep: they skip 1 pass, then 2, 4, and then LONGEST passes.
+"""Rows whose duals stay at a bound sleep: they skip 1 pass, then 2, 4, and then LONGEST_SLEEP passes.
 
 A counter (uint8) has the number of passes left to skip in its five upper bits. The lower bits count how often in
 succession the row was put to sleep, up to FOR_LONG; a row far from leaving its bound counts twice.
@@ -15,9 +15,9 @@ from streammargin.losses.base import distance_of
 from streammargin.rows.labels import Labels, RowNumbers
 
 AWAKE = 7  # the largest counter of an awake row
-FOR_LONG = 4  # from so many times on a row sleeps LONGEST passes; sleeping one more pass each time: a tenth more visits
-FAR = 0.5  # a margin this far from the curved part of the loss counts twice; without it images take a third more visits
-LONGEST = 20  # longest sleep in passes, at most 31 (five bits); with 14 there are a tenth more visits at C = inf
+FOR_LONG = 4  # times, then a row sleeps LONGEST_SLEEP passes; one more pass each time: a tenth more visits
+FAR_FROM_CURVE = 0.5  # a margin so far from the loss's curve counts twice; without it images take a third more visits
+LONGEST_SLEEP = 20  # in passes, at most 31 (five bits); with 14 there are a tenth more visits at C = inf
 AHEAD = 256  # rows checked at a time for being awake, without a branch
 FETCHED = 2  # rows prefetched ahead, which saves a tenth of a pass over text
 
@@ -60,5 +60,5 @@ def longer(counter: int, loss: Any, u: float, longest: int) -> int:
 
     With longest = 0 no row ever sleeps.
     """
-    times = min(counter + 1 + (distance_of(loss, u) > FAR), FOR_LONG)
+    times = min(counter + 1 + (distance_of(loss, u) > FAR_FROM_CURVE), FOR_LONG)
     return times + (AWAKE + 1) * (longest if times == FOR_LONG else min(longest, (1 << (times - 1)) - 1))

@@ -31,7 +31,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.version import __version__
 
 SHARD = 4  # blocks of a shard, whose sums are added up by one worker
-SMALL = 1 << 16  # bytes of a recipe that each task carries
+SMALL_RECIPE_BYTES = 1 << 16  # that each task carries
 
 
 class Cluster(Holders):
@@ -110,7 +110,7 @@ class Cluster(Holders):
 
     def _ask(self, round_: Round, address: str, shards: list[int], task: _Task) -> None:
         """Ask a worker, or another one if it is gone, to visit these shards."""
-        known = len(task.recipe) > SMALL and (address, task.token) in self._knows
+        known = len(task.recipe) > SMALL_RECIPE_BYTES and (address, task.token) in self._knows
         self._knows.add((address, task.token))
         pieces = self._needed(shards)
         written = self.spool.again(pieces, address)

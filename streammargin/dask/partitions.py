@@ -22,7 +22,7 @@ from streammargin.tables.readers import arrow
 from streammargin.tables.readers.base import USUAL, Reader
 from streammargin.tables.readers.folder import keyed, of_folder
 
-MANY = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
+ROW_GROUP_BYTES = 64 << 20  # bytes of row groups, as stored without compression, that become a piece
 
 
 class Partitions(NamedTuple):
@@ -65,7 +65,7 @@ class RowGroups(NamedTuple):
     """Some row groups of a Parquet file; chosen: which, or which file of a folder."""
 
     path: str
-    chosen: slice = arrow.ALL
+    chosen: slice = arrow.ALL_GROUPS
 
     def reader(self) -> Reader:
         """The reader of these. Raises DataError, InputMissingError."""
@@ -73,7 +73,7 @@ class RowGroups(NamedTuple):
 
 
 def _of_parquet(name: str, paths: list[Any]) -> Partitions:
-    """Row groups of at least MANY bytes that follow each other, and each file of a folder. Raises UsageError."""
+    """Row groups of at least ROW_GROUP_BYTES that follow each other, and each file of a folder. Raises UsageError."""
     if len(paths) > 1 and (base := keyed(paths)):
         raise UsageError(f"folders called key=value are columns of all files below {base}; give this folder alone")
     parts = [dask.delayed(part, traverse=False) for path in paths for part in _groups_of(path)]
@@ -89,7 +89,7 @@ def _groups_of(path: str) -> list[RowGroups]:
         ends, size = [0], 0
         for group in range(file.num_row_groups):
             size += file.metadata.row_group(group).total_byte_size
-            if size >= MANY or group == file.num_row_groups - 1:
+            if size >= ROW_GROUP_BYTES or group == file.num_row_groups - 1:
                 ends, size = [*ends, group + 1], 0
     return [RowGroups(path, slice(*pair)) for pair in pairwise(ends)]
 

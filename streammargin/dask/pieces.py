@@ -25,8 +25,8 @@ from streammargin.sources.labels import TASKS
 from streammargin.sources.views import View
 
 OPEN = 64  # pieces that a process has open at a time
-PART = 1 << 20  # bytes of a piece that are read at a time for its digest
-FEW = 1 << 13  # bytes of its first rows, which the training process has
+DIGESTED_BYTES = 1 << 20  # bytes of a piece that are read at a time for its digest
+FIRST_ROWS_BYTES = 1 << 13  # bytes of its first rows, which the training process has
 
 
 class Written(NamedTuple):
@@ -82,7 +82,7 @@ def digest_of(path: str) -> str:
         found.update(repr((name, attributes)).encode())
         if isinstance(node, h5py.Dataset):
             found.update(repr((node.shape, node.dtype)).encode())
-            step = max(1, PART * len(node) // max(1, node.nbytes))
+            step = max(1, DIGESTED_BYTES * len(node) // max(1, node.nbytes))
             for first in range(0, len(node), step):
                 values = node[first : first + step]
                 found.update(repr(values.tolist()).encode() if values.dtype.hasobject else values)
@@ -98,7 +98,7 @@ def written(path: str, few: bool) -> Written:
     digest = digest_of(path)
     with open_file(path, None, None, None) as source:
         facts = (source.rows, source.features, source.nnz, source.dtype, source.sparse)
-        bounds = source.bounds(FEW)
+        bounds = source.bounds(FIRST_ROWS_BYTES)
         read = source.read(0, int(bounds[1]), source.allocate(bounds)) if source.rows else None
         first = None if read is None else taken(read, np.arange(bounds[1] if few else 0))
     return Written(get_worker().address, source.rows, facts, digest, husk(path), first)

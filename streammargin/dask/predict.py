@@ -27,7 +27,7 @@ from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.arrow import damage
 
-SCORES, LABELS, PROBABILITIES = "decision_function", "predict", "predict_proba"
+SCORES_METHOD, LABELS_METHOD, PROBABILITIES_METHOD = "decision_function", "predict", "predict_proba"
 
 
 def predict(model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error") -> Any:
@@ -37,21 +37,21 @@ def predict(model: Model, data: Any, *, tasks: Any = None, missing_columns: str 
     have several numbers. A path, a list of paths or a pattern that the workers see gives an Array.
     `tasks`: the task of each row, if the model has tasks. Beside an Array it is an Array, else the name of a column.
     """
-    return _lazily(model, data, LABELS, tasks, {"missing_columns": missing_columns, "unknown": unknown})
+    return _lazily(model, data, LABELS_METHOD, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
 def decision_function(
     model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
 ) -> Any:  # fmt: skip
     """`model.decision_function` of a collection, lazy; arguments as for `predict`."""
-    return _lazily(model, data, SCORES, tasks, {"missing_columns": missing_columns, "unknown": unknown})
+    return _lazily(model, data, SCORES_METHOD, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
 def predict_proba(
     model: Model, data: Any, *, tasks: Any = None, missing_columns: str = ERROR, unknown: str = "error"
 ) -> Any:  # fmt: skip
     """`model.predict_proba` of a collection, lazy; arguments as for `predict`."""
-    return _lazily(model, data, PROBABILITIES, tasks, {"missing_columns": missing_columns, "unknown": unknown})
+    return _lazily(model, data, PROBABILITIES_METHOD, tasks, {"missing_columns": missing_columns, "unknown": unknown})
 
 
 def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any
         raise UsageError(f"the model must be one of streammargin, not {type(model).__name__}")
     if model.of_pairs:
         raise UsageError("this model completes a matrix, and predicts pairs; use its method predict on one machine")
-    if what == PROBABILITIES:
+    if what == PROBABILITIES_METHOD:
         model.probabilities_of()
     like = _of_none(model, what)
     rows = not isinstance(data, Delayed) and getattr(data, "ndim", 0) == 2  # a Delayed object has any attribute
@@ -85,9 +85,9 @@ def _lazily(model: Model, data: Any, what: str, tasks: Any, given: dict[str, Any
 def _of_none(model: Model, what: str) -> np.ndarray:
     """The prediction for no rows, which has the shape and type of any."""
     scores = np.empty((0, 1 if model.tasks else model.answer.outputs))
-    if what == LABELS:
+    if what == LABELS_METHOD:
         return model.labels_of(scores)
-    if what == PROBABILITIES:
+    if what == PROBABILITIES_METHOD:
         return model.probabilities_of()(scores)
     return scores[:, 0] if scores.shape[1] == 1 and model.outputs is None else scores
 
@@ -113,7 +113,7 @@ def _check_columns(model: Model, data: Any, given: dict[str, Any]) -> None:
 
     row = pd.DataFrame(0.0, [0], data.columns)
     if model.schema is None:
-        _found(model, row, SCORES, given)
+        _found(model, row, SCORES_METHOD, given)
     else:
         with model.rows_of(row, tasks=given["tasks"], missing_columns=given["missing_columns"]):
             pass

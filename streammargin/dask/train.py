@@ -39,7 +39,7 @@ from streammargin.tables.spool import OfTable
 from streammargin.tables.table import Table, matched, with_roles
 from streammargin.training.folds import by_rows
 from streammargin.training.held_out import say_if_trained_on
-from streammargin.training.rows import NAMES, SPOOL
+from streammargin.training.rows import SPOOL, TABLE_OPTIONS
 from streammargin.training.tables import asked_of
 from streammargin.training.task import make_task
 
@@ -140,7 +140,7 @@ def _spooled(
     named = {name: value for name, value in own.items() if isinstance(value, (str, int)) or columns_of(value)}
     y, weight, tasks = (None if name in named else value for name, value in own.items())
     rows = partitions(data, y, weight, tasks, held_out=False)
-    asked = [*named, *(name for name in NAMES if name != SPOOL and getattr(options, name) is not None)]
+    asked = [*named, *(name for name in TABLE_OPTIONS if name != SPOOL and getattr(options, name) is not None)]
     by = getattr(options.cv, "by", None)
     asked += [] if by is None else [f"cv=K,by={by}"]
 
@@ -157,7 +157,7 @@ def _spooled(
         return OfTable(with_roles(frames, chosen, weight, tasks=beside, naming_tasks=naming), told=False)
 
     source, how = spool.write(stack, rows, roles, options.cv is not None and options.C is None and by_rows(options))
-    left = dict.fromkeys([*own, *NAMES]) | {"tasks": None if options.tasks is None else TASKS}
+    left = dict.fromkeys([*own, *TABLE_OPTIONS]) | {"tasks": None if options.tasks is None else TASKS}
     if isinstance(options.cv, Folds) and by is not None:  # written beside the rows, as tasks are
         left["cv"] = options.cv.replace(by=TASKS)
     return source, how, Options.of({**vars(options), **left})

@@ -21,7 +21,7 @@ from streammargin.dask.pieces import close, lacks
 from streammargin.driver.loop.holders import Holders, Parts, Visits
 from streammargin.errors import StreamMarginError, UsageError
 from streammargin.reading.prefetch import BlockReader, ReadCounts
-from streammargin.rows.products import MANY
+from streammargin.rows.products import MANY_LINES
 from streammargin.solvers import roles
 from streammargin.solvers.problem import Problem
 from streammargin.version import __version__
@@ -132,7 +132,7 @@ def work(
         if opened is None:
             return TaskResult({}, ReadCounts(), address, {}, known=False)
         problem, visits = cloudpickle.loads(order)
-        with opened.lock, one_thread(problem.lines >= MANY), np.errstate(all="ignore"):
+        with opened.lock, one_thread(problem.lines >= MANY_LINES), np.errstate(all="ignore"):
             if not pieces <= opened.pieces:
                 opened.reader.release()
                 opened.pieces |= pieces

@@ -26,7 +26,7 @@ from streammargin.model.base import Model
 from streammargin.model.linear import model_of
 from streammargin.options.costs import Path
 from streammargin.options.others import described, refuse
-from streammargin.options.table import FREE, Line, Options, Where, options_for
+from streammargin.options.table import FREE_BIAS, Line, Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.points.mapped import Mapped, put_together, taken_apart
 from streammargin.result import Certificate, TrainResult, remarks
@@ -115,7 +115,7 @@ except ImportError as error:
     ) from error
 
 
-PART = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
+FRACTION = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
 
 
 def from_files(X: Any) -> bool:
@@ -391,7 +391,7 @@ class Estimator(Callbacks, BaseEstimator):
         options = Options(y=y, sample_weight=sample_weight, **own)
         task = make_task(options)
         if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
-            options = replace(options, bias=1.0 if options.kernel is None else FREE)
+            options = replace(options, bias=1.0 if options.kernel is None else FREE_BIAS)
         if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             other = other if options.kernel is None else f"Kernel{other}"
@@ -483,7 +483,7 @@ def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, 
     Rows of weight 0 are absent, and are never drawn. At least one row of each class is left to train on. UsageError
     if `fraction` is not between 0 and 1, or so small that no row is held out.
     """
-    part = PART.number("validation_fraction", fraction)
+    part = FRACTION.number("validation_fraction", fraction)
     random, chosen = np.random.default_rng(seed), np.zeros(len(y), bool)
     present = np.ones(len(y), bool) if sample_weight is None else sample_weight > 0.0
     for label in np.unique(y[present]) if classes else [None]:

@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.losses.base import Loss
 from streammargin.losses.choices import where
 
-LARGEST = 709.0  # exp overflows beyond
+LARGEST_EXPONENT = 709.0  # exp overflows beyond
 
 
 class ExponentialTerms(NamedTuple):
@@ -22,7 +22,7 @@ class ExponentialTerms(NamedTuple):
         return True
 
     def primal(self, u: float, cap: float) -> float:
-        return where(u > -LARGEST, cap * np.exp(np.minimum(-u, LARGEST)), math.inf)
+        return where(u > -LARGEST_EXPONENT, cap * np.exp(np.minimum(-u, LARGEST_EXPONENT)), math.inf)
 
     def level(self, score: float) -> float:
         return score

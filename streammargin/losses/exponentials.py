@@ -18,7 +18,7 @@ LN_2 = math.log(2.0)
 LN_2_HIGH = 0.693147180369123816490  # a multiple of 2^-32: products with exponents are exact
 LN_2_LOW = 1.90821492927058770002e-10  # LN_2_HIGH + LN_2_LOW = ln 2
 WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number, stored in the lowest bits
-LARGEST = 708.0  # beyond, exp(-x) is subnormal and is taken as 0
+LARGEST_DECAY = 708.0  # beyond, exp(-x) is subnormal and is taken as 0
 BREAK = 0.41421356
 EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # for the powers of r, highest first
 ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # coefficients of the powers of s^2, without the first, 1
@@ -38,7 +38,7 @@ def exp_minus_of_number(x: float) -> float:
     for factor in EXPONENTIAL:
         series = factor + r * series
     power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)  # 2^n
-    return series * power if x < LARGEST else 0.0
+    return series * power if x < LARGEST_DECAY else 0.0
 
 
 def sigmoid(z: float) -> float:

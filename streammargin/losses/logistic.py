@@ -15,7 +15,7 @@ from streammargin.losses.base import Largest
 from streammargin.losses.choices import every, where, within
 from streammargin.losses.exponentials import exp_minus, log_one_plus, logarithm, sigmoid
 from streammargin.losses.hinges import HingeTerms
-from streammargin.losses.softmax import SMALL, SoftmaxTerms
+from streammargin.losses.softmax import LEAST_PROBABILITY, SoftmaxTerms
 
 
 class LogisticTerms(NamedTuple):
@@ -70,7 +70,7 @@ class LogisticTerms(NamedTuple):
         least, most = np.maximum(np.minimum(a, b), 0.0), np.maximum(a, b)
         # -log(most) as log(1 + least / most). For the small duals of large rows log(1 - a) would round to 0. The dual
         # objective would then exceed the optimum
-        return cap * (most * log_one_plus(least / most) - least * logarithm(np.maximum(least, SMALL)))
+        return cap * (most * log_one_plus(least / most) - least * logarithm(np.maximum(least, LEAST_PROBABILITY)))
 
     def attained(self, u: float, cap: float) -> tuple[float, float, float, float]:
         # the dual's share is phi(u) + alpha u, computed without cancellation

@@ -23,10 +23,10 @@ from streammargin.losses.choices import where
 from streammargin.losses.exponentials import exp_minus, logarithm
 from streammargin.losses.simplex import feasible, middle, own_line
 
-SMALL = 1e-300  # a probability below it counts as 0
-LARGEST = 1.7e308  # near the largest float: 1 / cap is inf for a denormal cap
+LEAST_PROBABILITY = 1e-300  # one below it counts as 0
+LARGEST_INVERSE_CAP = 1.7e308  # near the largest float: 1 / cap is inf for a denormal cap
 LITTLE = 1e-7  # digits of smaller sums of the other probabilities do not count
-MOST = 100  # Newton steps; usual are three to five, or some 25 if kappa is a million
+SOFTMAX_NEWTON_STEPS = 100  # at most; usual are three to five, or some 25 if kappa is a million
 
 
 def probability(sign: float, share: float) -> float:
@@ -97,8 +97,8 @@ class SoftmaxTerms(NamedTuple):
         a: np.ndarray,
     ) -> None:  # fmt: skip
         """Replace logarithms of probabilities in a by the duals of the step for 0 < L < inf; highest: largest score."""
-        kappa, each, mu, lines = cap * L, min(1.0 / cap, LARGEST), 0.0, a.shape[0]
-        for number in range(MOST):
+        kappa, each, mu, lines = cap * L, min(1.0 / cap, LARGEST_INVERSE_CAP), 0.0, a.shape[0]
+        for number in range(SOFTMAX_NEWTON_STEPS):
             total, others, bend, met, left = 0.0, 0.0, 0.0, 0.0, 0.0
             for g in range(lines):
                 t, p = signs[g] * u[g] - highest + kappa * probability(signs[g], centres[g] * each), exp_minus(-a[g])
@@ -139,7 +139,7 @@ class SoftmaxTerms(NamedTuple):
                 entropy -= (1.0 - rest) * math.log1p(-rest) if rest < 1.0 else 0.0
         for g in range(a.size):
             p = 0.0 if signs[g] > 0.0 else a[g] / cap
-            entropy -= p * logarithm(max(p, SMALL))
+            entropy -= p * logarithm(max(p, LEAST_PROBABILITY))
         return cap * entropy
 
     def coupled_slopes(

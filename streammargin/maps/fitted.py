@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.maps.base import TILE, Arrays, Map, tiles
+from streammargin.maps.base import MAPPED_ROWS, Arrays, Map, tiles
 from streammargin.rows.blocks import Block, part, plain
 
-SOME = 8 * TILE  # rows of a block that are taken out of it at a time
+SOME = 8 * MAPPED_ROWS  # rows of a block that are taken out of it at a time
 PREFIX = "map."  # of its arrays in a model file
-PARTS = ("data", "indices", "indptr", "shape")  # of a csr_array
+CSR_PARTS = ("data", "indices", "indptr", "shape")
 
 
 class Fitted:
@@ -52,7 +52,7 @@ class Fitted:
             if isinstance(array, np.ndarray):
                 found[PREFIX + name] = array
             else:
-                found |= {f"{PREFIX}{name}.{part}": np.asarray(getattr(array, part)) for part in PARTS}
+                found |= {f"{PREFIX}{name}.{part}": np.asarray(getattr(array, part)) for part in CSR_PARTS}
         return found
 
 
@@ -70,11 +70,11 @@ def _joined(named: dict[str, np.ndarray]) -> Iterator[tuple[str, Any]]:
         if part == "data" and whole:
             import scipy.sparse as sp
 
-            if missing := [one for one in PARTS if f"{whole}.{one}" not in named]:
+            if missing := [one for one in CSR_PARTS if f"{whole}.{one}" not in named]:
                 raise ValueError(f"its map lacks {whole}.{missing[0]}")
-            data, indices, indptr, shape = (named[f"{whole}.{one}"] for one in PARTS)
+            data, indices, indptr, shape = (named[f"{whole}.{one}"] for one in CSR_PARTS)
             made = sp.csr_array((data, indices, indptr), tuple(shape.tolist()))
             made.check_format(full_check=True)
             yield whole, made
-        elif not (whole and part in PARTS):
+        elif not (whole and part in CSR_PARTS):
             yield name, array

@@ -81,7 +81,7 @@ def _squares(X: Any) -> np.ndarray:
 
 
 def _values(kernel: Kernel, X: Any, Z: Any, right: np.ndarray) -> np.ndarray:
-    """K(x, z) (TILE, s) of a tile of rows; right (s,): ||z||^2."""
+    """K(x, z) (MAPPED_ROWS, s) of a tile of rows; right (s,): ||z||^2."""
     if not kernel.by_products:
         return kernel.weight * kernel.gram(X, Z)
     return kernel.of_products(product(X, Z.T), _squares(X)[:, None], right[None, :])

@@ -16,7 +16,7 @@ from streammargin.kinds import threads_of
 from streammargin.losses import make_loss
 from streammargin.model.columns import ERROR
 from streammargin.model.evaluation import Tally, judged, tally_of
-from streammargin.model.file import MOMENTS, NAMES, write_model
+from streammargin.model.file import FEATURE_NAMES, MOMENTS, write_model
 from streammargin.model.rows import TABLE, AnyRows, TaskedRows
 from streammargin.model.scoring import Scorer
 from streammargin.ordered import columns_of, is_matrix, is_table
@@ -29,7 +29,7 @@ from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import is_zarr
 from streammargin.sources.labels import TASKS
-from streammargin.sources.names import ALL, packed, packed_texts
+from streammargin.sources.names import ALL_COLUMNS, packed, packed_texts
 from streammargin.sources.open import check_files, is_path, is_shards, name_of_labels, open_source, opened, paths_of
 from streammargin.sources.schema import Schema
 from streammargin.wording import brief, shown
@@ -154,7 +154,7 @@ class Model(Scorer):
                 return str(x)
         else:
             try:
-                with opened(data, x=x, columns=ALL):
+                with opened(data, x=x, columns=ALL_COLUMNS):
                     return str(x)
             except NoSuchRowsError:
                 pass
@@ -175,7 +175,7 @@ class Model(Scorer):
         if _is_cells(data) or is_matrix(data):
             return y if _is_cells(data) else None
         for name in (y, None):
-            with contextlib.suppress(DataError), opened(data, y=name, columns=ALL) as source:
+            with contextlib.suppress(DataError), opened(data, y=name, columns=ALL_COLUMNS) as source:
                 source.outputs()
                 if name is None:
                     told = ", ".join(paths_of(data))
@@ -315,7 +315,7 @@ class Model(Scorer):
 
     def _names(self) -> dict[str, np.ndarray]:
         """Names, by those of their arrays in the model file."""
-        return {} if self.feature_names_in_ is None else {NAMES: self.feature_names_in_}
+        return {} if self.feature_names_in_ is None else {FEATURE_NAMES: self.feature_names_in_}
 
 
 def _is_cells(data: Any) -> bool:
@@ -326,7 +326,7 @@ def _is_cells(data: Any) -> bool:
 @contextlib.contextmanager
 def _names_of_rows(data: Any, x: str | None, name: str, mask: str | None) -> Iterator[Source]:
     """The rows, with a column of their names as labels. Raises DataError, InputMissingError, UsageError."""
-    with contextlib.closing(open_source(data, x=x, y=name, mask=mask, columns=ALL)) as source:
+    with contextlib.closing(open_source(data, x=x, y=name, mask=mask, columns=ALL_COLUMNS)) as source:
         try:
             several = source.outputs() is not None
         except DataError as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 # arrays of a model file
-ARRAYS = SCALE, COUNTS, SIGMOID, SCORES, SHARES = (
+ARRAYS = SCALE, COUNTS, SIGMOID, CURVE_SCORES, CURVE_PROBABILITIES = (
     "calibration.scale", "calibration.counts", "calibration.sigmoid", "calibration.scores", "calibration.probabilities"
 )  # fmt: skip
-STEPS, HALVINGS, RIDGE = 200, 60, 1e-12  # of Newton's method at most; added to its matrix
-ENOUGH = 1e-13  # the norm of the gradient, for one row, at which it ends
+CALIBRATION_STEPS, HALVINGS, RIDGE = 200, 60, 1e-12  # of Newton's method at most; added to its matrix
+ENOUGH_GRADIENT = 1e-13  # the norm of the gradient, for one row, at which it ends
 
 
 def learned(method: str, scale: np.ndarray, counts: np.ndarray, middles: np.ndarray) -> dict[str, np.ndarray]:
@@ -30,7 +30,11 @@ def learned(method: str, scale: np.ndarray, counts: np.ndarray, middles: np.ndar
         return {**found, SIGMOID: np.array([sigmoid(*line) for line in lines])}
     curves = [(x, isotonic(line)) for x, line in lines]
     scores = np.unique(np.concatenate([x[corners(shares)] for x, shares in curves]))
-    return {**found, SCORES: scores, SHARES: np.array([np.interp(scores, *curve) for curve in curves])}
+    return {
+        **found,
+        CURVE_SCORES: scores,
+        CURVE_PROBABILITIES: np.array([np.interp(scores, *curve) for curve in curves]),
+    }
 
 
 def sigmoid(x: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
@@ -51,11 +55,11 @@ def sigmoid(x: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
         return float(rows @ np.logaddexp(0.0, odds) - hits @ odds)
 
     now = np.array([0.0, np.log((own + 1.0) / (without + 1.0))])
-    for _ in range(STEPS):
+    for _ in range(CALIBRATION_STEPS):
         odds = now @ design
         share = np.exp(-np.logaddexp(0.0, -odds))
         gradient = design @ (rows * share - hits)
-        if np.abs(gradient).max() <= ENOUGH * rows.sum():
+        if np.abs(gradient).max() <= ENOUGH_GRADIENT * rows.sum():
             break
         weight = rows * share * np.exp(-np.logaddexp(0.0, odds))
         step = np.linalg.solve((design * weight) @ design.T + RIDGE * np.eye(2), gradient)

@@ -9,7 +9,7 @@ from streammargin.model.rows import AnyRows
 from streammargin.reading.plan import check_read, column_names
 from streammargin.sources.base import Source
 from streammargin.sources.columns import by_name
-from streammargin.sources.names import ALL, equal, listed
+from streammargin.sources.names import ALL_COLUMNS, equal, listed
 from streammargin.wording import counted, short, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
@@ -57,15 +57,15 @@ def match(
     `known`            (d,): the model's names.
     `given`            those of the rows, a different list.
     `missing_columns`  ZERO, ERROR, or None if zeros cannot be asked for.
-    `of_files`         COMMON or ALL, if the files of the training had other columns than each other. Unknown ones are
-                       then left out, and with ALL missing ones are 0.
+    `of_files`         COMMON or ALL_COLUMNS, if the files of the training had other columns than each other. Unknown
+                       ones are then left out, and with ALL_COLUMNS missing ones are 0.
 
     Raises DataError if a name occurs twice, is missing or is unknown. Raises UsageError if `memory` is too small to
     compare those of a source, with `held` bytes used already.
     """
     order, unknown = places(known, given, rows, memory, held)
     missing, name = known[order < 0], rows.name
-    lacking = list(missing) if missing_columns != ZERO and of_files != ALL else []
+    lacking = list(missing) if missing_columns != ZERO and of_files != ALL_COLUMNS else []
     if len(missing) == len(known) and (missing_columns != ZERO or of_files is None):
         both = f"its first is {short(given[0])}, and that of the model is {short(known[0])}"
         lost = counted(len(missing), "column")

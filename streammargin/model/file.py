@@ -19,9 +19,9 @@ from streammargin.wording import shown
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
-JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it; bytes to look for that
-TEXT = 8  # memory to parse a header, in multiples of its bytes
-NAMES = "feature_names"  # optional array of column names
+JOB, JOB_SEARCH_BYTES = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it
+HEADER_MEMORY_RATIO = 8  # memory to parse a header, in multiples of its bytes
+FEATURE_NAMES = "feature_names"  # optional array
 MOMENTS = ("means", "deviations")  # optional arrays of the columns' means and standard deviations
 ROW_NAMES, COLUMN_NAMES = "row_names", "column_names"  # optional arrays of the names of a matrix
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
@@ -43,7 +43,7 @@ def job_of(path: str) -> str | None:
     """The name of the training that wrote this file; None if it was another program, or a training without one."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if TEXT * declared(archive, "header.npy")[0] > LONGEST:
+            if HEADER_MEMORY_RATIO * declared(archive, "header.npy")[0] > JOB_SEARCH_BYTES:
                 return None
             header = json.loads(str(_array(archive, "header")))
             return header[JOB] if header["format"] == FORMAT and isinstance(header[JOB], str) else None
@@ -60,7 +60,7 @@ def read_model(path: str, memory: int | None = None) -> tuple[str, dict[str, np.
     check_input(path, "model file")
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_memory(path, TEXT * declared(archive, "header.npy")[0], memory)
+            _check_memory(path, HEADER_MEMORY_RATIO * declared(archive, "header.npy")[0], memory)
             header = parsed(str(_array(archive, "header")))
             if header.pop("format") != FORMAT:
                 raise ValueError("another format")

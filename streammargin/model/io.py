@@ -11,7 +11,7 @@ from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.ratings import RATINGS
 from streammargin.model.base import Model
 from streammargin.model.calibration import ARRAYS
-from streammargin.model.file import COLUMN_NAMES, MOMENTS, NAMES, PROBLEM, ROW_NAMES, read_model, unwritten
+from streammargin.model.file import COLUMN_NAMES, FEATURE_NAMES, MOMENTS, PROBLEM, ROW_NAMES, read_model, unwritten
 from streammargin.model.linear import model_of
 from streammargin.model.rows import TABLE
 from streammargin.numpy_model import texts_of
@@ -35,7 +35,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
     try:
         check(kind, arrays, header)
         answer = KINDS[kind].restored(arrays)
-        names = {name: unpacked(arrays[name]) for name in (ROW_NAMES, COLUMN_NAMES, NAMES) if name in arrays}
+        names = {name: unpacked(arrays[name]) for name in (ROW_NAMES, COLUMN_NAMES, FEATURE_NAMES) if name in arrays}
         classes = texts_of(arrays["classes"])
         problem = {name: arrays[name] for name in PROBLEM if name in arrays}
         moments = (arrays[MOMENTS[0]], arrays[MOMENTS[1]]) if MOMENTS[0] in arrays else None
@@ -54,7 +54,7 @@ def load_model(path: str | os.PathLike[str], memory: str | int | None = None) ->
         raise UsageError(f"{path}: {error.raw}") from None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
-    model = model_of(answer, classes, header, names.get(NAMES))
+    model = model_of(answer, classes, header, names.get(FEATURE_NAMES))
     model.problem, model.moments, model.steps, model.calibration = problem, moments, steps, calibration
     return model
 

@@ -18,14 +18,14 @@ from streammargin.workers import ALONE, Workers
 # a row of a run: a score, each once, the largest first; how many rows of the class have it, and how many in all
 RUN = np.dtype([("score", "<f8"), ("positive", "<i8"), ("rows", "<i8")])
 HELD, SORTED = 24, 320  # bytes of a row in memory, and of one that is sorted, with its copies
-PARTS = 8  # the share of the rows in memory that is sorted at a time
+SORTED_PARTS = 8  # the share of the rows in memory that is sorted at a time
 SAMPLE = 32  # scores for each part of merged runs, that say if to cut them
 FAN = 32  # runs that are merged into one
 
 
 def rows_in(memory: int, rankings: int) -> int:
     """How many rows each of so many rankings may hold within these bytes; they are sorted in turns."""
-    return max(1, memory // (HELD * max(1, rankings) + SORTED // PARTS))
+    return max(1, memory // (HELD * max(1, rankings) + SORTED // SORTED_PARTS))
 
 
 class SortedRuns(Protocol):
@@ -172,7 +172,7 @@ def figures_of(part: RunPart) -> tuple[float, float]:
 
 def merged(levels: Sequence[SortedRuns], most: int) -> Iterator[np.ndarray]:
     """The rows of all these runs in parts, of which no two have a score in common; the largest scores come first."""
-    total, most = sum(runs.ends[-1] for runs in levels), max(1, most // PARTS)
+    total, most = sum(runs.ends[-1] for runs in levels), max(1, most // SORTED_PARTS)
     count = -(-total // most)
     stride = max(1, total // (SAMPLE * max(1, count)))
     places = ((runs, place) for runs in levels for place in range(0, runs.ends[-1], stride))

@@ -21,7 +21,7 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables.ratings.entries import Entries, Names
 
 LEVELS = "levels"  # of the header: the different ratings of the training
-NAMES = "names"  # of the header: the columns of its table with rows, columns and ratings
+TABLE_NAMES = "names"  # of the header: the columns of its table with rows, columns and ratings
 MEMORY = 256 << 20  # bytes for reading pairs, if none are given
 
 
@@ -116,7 +116,7 @@ class RatingsModel(Model):
         if given:
             raise UsageError(f"`{given[0]}` is not for ratings; leave it out")
         self._both = self._both or (Names("row", self.row_names_), Names("column", self.column_names_))
-        entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(NAMES) or ())
+        entries = Entries(data, columns, y, memory or MEMORY, labelled, self.header.get(TABLE_NAMES) or ())
         yield pairs_of(entries, self._both)
 
     def _overflow(self, source: AnyRows, rows: ModelRows, row: int) -> DataError:

@@ -27,7 +27,7 @@ from streammargin.sources.base import Source
 from streammargin.sources.checks import check_block
 from streammargin.sources.columns import R, reordered
 from streammargin.sources.labels import LabelCursor
-from streammargin.sources.names import ALL, COMMON, held_bytes
+from streammargin.sources.names import ALL_COLUMNS, COMMON, held_bytes
 from streammargin.transforms.base import RowFault
 from streammargin.transforms.chain import Chain
 from streammargin.wording import warn
@@ -35,7 +35,7 @@ from streammargin.workers import ALONE, Workers
 
 BUDGET = 96 << 20  # bytes for blocks of rows, if none are given
 # of a piece of a block, which may be all rows: most rows, most bytes of its scores or labels, and of the rows
-_PIECE_ROWS, _SCORES, _PIECE = 1 << 15, 1 << 18, 8 << 20
+_PIECE_ROWS, _SCORES, _PIECE_BYTES = 1 << 15, 1 << 18, 8 << 20
 METHOD = "log_likelihood"  # the method of a loss whose scores give probabilities, of a binary problem each
 OF_ALL = "log_likelihoods"  # the same of a loss of all scores of a row
 
@@ -106,13 +106,13 @@ class Scorer:
 
     @property
     def of_files(self) -> str | None:
-        """COMMON or ALL, if the files of the training had other columns than each other, and these were taken."""
+        """COMMON or ALL_COLUMNS, if the files of the training had other columns than each other, and it took them."""
         return (self.header.get("problem") or {}).get("names", {}).get("columns")
 
     def shared(self, missing_columns: str) -> str | None:
         """The columns to take of several files to score, whose columns differ; None if they may not."""
-        every = self.of_files == ALL or checked(missing_columns) == ZERO
-        return None if self.of_files is None else ALL if every else COMMON
+        every = self.of_files == ALL_COLUMNS or checked(missing_columns) == ZERO
+        return None if self.of_files is None else ALL_COLUMNS if every else COMMON
 
     def with_columns(self, rows: R, missing_columns: str, memory: int | None) -> R:
         """The rows with the columns of the model alone, if the files of the training had other ones than each other."""
@@ -197,7 +197,7 @@ class Scorer:
     def _cut(self, answer: Answer, rows: ModelRows) -> list[ModelRows]:
         """The rows in pieces, which do not depend on the number of threads; their tasks are numbers."""
         count, each = rows.block.rows(), max(8 * answer.outputs, self.classes_.dtype.itemsize)
-        most = min(_PIECE_ROWS, _SCORES // each, _PIECE * count // max(1, nbytes(rows.block)))
+        most = min(_PIECE_ROWS, _SCORES // each, _PIECE_BYTES * count // max(1, nbytes(rows.block)))
         ends = [*range(0, count, max(1, most)), count]
         return [rows.part(low, high) for low, high in itertools.pairwise(ends)]
 

@@ -18,7 +18,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET
 from streammargin.ordered import is_table
-from streammargin.report.page import TOP
+from streammargin.report.page import RANKED_COLUMNS
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema
 from streammargin.workers import Workers
@@ -154,8 +154,8 @@ def _words(model: LinearModel, schema: Schema, data: Any, memory: int | None) ->
     """The words of a table in the hashed columns that a page shows; {} if it lacks the text, or is read once."""
     from streammargin.model.tables import words_of
 
-    parts = [part["features"] for part in model.top_features(TOP)]
-    columns = {int(one["column"]) for one in itertools.chain(model.top_columns(TOP), *parts)}
+    parts = [part["features"] for part in model.top_features(RANKED_COLUMNS)]
+    columns = {int(one["column"]) for one in itertools.chain(model.top_columns(RANKED_COLUMNS), *parts)}
     if all(os.path.isfile(path) or os.path.isdir(path) for path in paths_of(data)):  # no pipe
         with contextlib.suppress(DataError):
             return words_of(schema, data, columns, BUDGET if memory is None else memory)

@@ -15,7 +15,7 @@ from streammargin.words import Family, Thing, entry, needed
 
 PAST = "past"
 BEST, ONE_SE = "best", "1se"
-SHARE = re.compile(r"(0?\.\d+|\d+(\.\d+)?%)")
+SHARE_PATTERN = re.compile(r"(0?\.\d+|\d+(\.\d+)?%)")
 
 
 class Folds(Thing):
@@ -118,7 +118,7 @@ class HeldOut(RowsFile):
     metavar: str = "DATA|SHARE"
 
     def check(self, what: str, value: object) -> object:
-        if isinstance(value, str) and SHARE.fullmatch(value) and not os.path.exists(value):
+        if isinstance(value, str) and SHARE_PATTERN.fullmatch(value) and not os.path.exists(value):
             value = float(value[:-1]) / 100.0 if value.endswith("%") else float(value)
         if isinstance(value, str) and value.isdecimal() and not os.path.exists(value):
             raise UsageError(f"{what} is data, or a share of the rows such as {value}%, and no file is called {value}")

@@ -57,7 +57,7 @@ from streammargin.wording import shown
 from streammargin.words import Worded
 
 T = TypeVar("T")
-FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
+FREE_BIAS, MIDWAY_BIAS = "free", "midway"  # a constant column without penalty; a bias found after the weights
 SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
 NOT_HERE = {"softmax": SOFTMAX, "multinomial": SOFTMAX, "crammer_singer": "it is `loss=hinge` with `multiclass=joint`"}
 SEVERAL = "several values of `C` need held-out data to choose among them; give `cv=5`, or `valid=DATA`"
@@ -77,14 +77,14 @@ class Where(Flag):
 
 
 ANYWHERE = ~Where(0)
-ROWS = ANYWHERE & ~Where.STREAM
-CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
+WITH_ROWS = ANYWHERE & ~Where.STREAM
+WITH_CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
 LOSS = ANYWHERE & ~Where.INTERPOLATOR  # if there is one to choose
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
-SCORED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
+SCORED = WITH_ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
 TABLES = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # data whose columns have names and words
 TRAINED = Where.SHELL | Where.NUMBERS
-RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
+RUNS = WITH_ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
 class Line(NamedTuple):
@@ -127,7 +127,7 @@ class Options:
     kernel: Kernel | str | None = option(None, Worded(KERNELS), "problem", TRAINED,
         "similarity of rows, for curved boundaries, such as rbf:0.5; also poly:3, sigmoid, linear, precomputed, and "
         "sums such as rbf:0.1+linear (default none: a linear model)", common=True)
-    map: Map | str | None = option(None, Worded(MAPS), "problem", ROWS,
+    map: Map | str | None = option(None, Worded(MAPS), "problem", WITH_ROWS,
         "map each row to new columns before a linear solver, such as nystroem:500,kernel=rbf:0.5 or rff:500,gamma=0.5; "
         "the mapped rows are not stored (default none)")
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
@@ -136,32 +136,33 @@ class Options:
         "solver of the hard margin; with `cv` 13 values)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(
-        None, Number("0 for none, a positive number", finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
+        None, Number("0 for none, a positive number", finite, (FREE_BIAS, MIDWAY_BIAS), "1|0|VALUE|free|midway"),
         "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; the weight "
         "of a value is penalised; midway is found after the weights (default 1; 0 for C = inf; free for regression, "
         "and for penalties other than l2 and lp, if the solver can)", short=("-B",), common=True)
     transform: Sequence[Transform | str] | Transform | str | None = option(None, StepWords(), "problem", RUNS,
         "steps of each row before the scale, such as total:10000,log1p; also sqrt, unit, tfidf; the model keeps them "
         "(default none)", common=True)
-    scale: str = option("none", Scale(), "problem", ROWS,
+    scale: str = option("none", Scale(), "problem", WITH_ROWS,
         "scale the columns first; the model takes unscaled rows; sparse columns are not centred; std:clip=10 clips "
         "scaled values to -10 .. 10; auto: std if the ranges of columns differ over a thousandfold, or one is far from "
         "0 compared with its spread; else none", common=True)
-    class_weight: str | Mapping[object, float] | None = option(None, ClassFactors(), "problem", CLASSES,
+    class_weight: str | Mapping[object, float] | None = option(None, ClassFactors(), "problem", WITH_CLASSES,
         "factors of C by label, or balanced: all classes have the same weight", common=True)
-    positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
+    positive: object = option(None, Label("LABEL"), "problem", WITH_CLASSES & ~Where.CLASSIFIER,
         "train this class against the rest")
-    classes: Sequence[object] | None = option(None, LabelList(), "problem", CLASSES & ~Where.CLASSIFIER,
+    classes: Sequence[object] | None = option(None, LabelList(), "problem", WITH_CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
-    multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
+    multiclass: str | None = option(None, Word(("ovr", "joint"), NOT_HERE), "problem", WITH_CLASSES,
         "ovr: each class against the rest; joint: one problem for all classes: the softmax of loss=logistic, the "
         "hinge of Crammer and Singer; at C = inf one margin (default: joint for logistic at a finite C, else ovr)")
-    tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
+    tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", WITH_ROWS,
         "stop once the relative gap is proven to be EPS at most (C = inf: the margin gap; interpolate: no error "
         "exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
         "absolute:EPS, for a finite C: the mean gap, (primal - dual) / (C sum_i s_i)",
         short=("-e",), common=True)
-    passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
+    passes: int = option(1000, Whole(1, "N"), "stop", WITH_ROWS, "stop after this many passes over the rows",
+        common=True)
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
         "smaller error on the held-out rows (`valid`), and keep the best pass; regression compares the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
@@ -201,7 +202,7 @@ class Options:
         "consecutive rows; order=past: each fold is judged after training on the rows before it; rule=1se: the "
         "smallest C within a standard error",
         common=True)
-    calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", CLASSES & ~Where.STREAM,
+    calibrate: str | None = option(None, Word(("sigmoid", "isotonic")), "problem", WITH_CLASSES & ~Where.STREAM,
         "learn probabilities from the scores of held-out rows, by `cv` or `valid`: sigmoid is Platt's curve of two "
         "numbers, isotonic any curve that never falls")
     columns: Sequence[str] | None = option(None, ColumnNames(), "table", TABLES, "use only these columns; "
@@ -283,7 +284,7 @@ class Options:
     @property
     def midway(self) -> bool:
         """Whether the bias is found after the weights."""
-        return self.bias == MIDWAY
+        return self.bias == MIDWAY_BIAS
 
     @property
     def of_files(self) -> str | Sequence[str] | None:
@@ -310,7 +311,7 @@ class Options:
         """The value of the constant column for these values of C; 0 for none."""
         if self.bias is None:
             return 0.0 if math.inf in costs else 1.0
-        return float(self.bias == FREE) if isinstance(self.bias, str) else self.bias
+        return float(self.bias == FREE_BIAS) if isinstance(self.bias, str) else self.bias
 
     @property
     def workers(self) -> int:

@@ -183,14 +183,14 @@ def make_norm(p: float) -> L2 | Lp:
     return L2(2.0) if p == 2.0 else Lp(p / (p - 1.0))
 
 
-_PIECE = 8192  # for longer vectors BLAS uses several threads
+_ONE_THREAD_SIZE = 8192  # for longer vectors BLAS uses several threads
 
 
 def _square(theta: np.ndarray) -> float:
     """sum_j theta_j^2 of theta (m,) float64: twice as fast as einsum."""
-    if theta.size <= _PIECE:
+    if theta.size <= _ONE_THREAD_SIZE:
         return float(np.dot(theta, theta))
-    pieces = (theta[start : start + _PIECE] for start in range(0, theta.size, _PIECE))
+    pieces = (theta[start : start + _ONE_THREAD_SIZE] for start in range(0, theta.size, _ONE_THREAD_SIZE))
     return sum(float(np.dot(piece, piece)) for piece in pieces)
 
 

@@ -14,7 +14,7 @@ from streammargin.penalties.base import Gauged, Norm, Penalty
 from streammargin.penalties.singular import EPS
 from streammargin.words import entry
 
-CLOSE = 4.0 * EPS  # relative width at which the bisection ends
+BISECTION_WIDTH = 4.0 * EPS  # relative width at which the bisection ends
 TRIES = 200  # most evaluations of it
 
 POWER = entry(
@@ -84,7 +84,7 @@ class PowerOfNorm(Power):
         low, high = 0.0, self.base.value(v) ** (self.p - 1.0)
         above, below, halve = high, -high, True
         for _ in range(TRIES):
-            if not high - low > CLOSE * high:
+            if not high - low > BISECTION_WIDTH * high:
                 break
             eta = low + 0.5 * (high - low) if halve else low + above / (above - below) * (high - low)
             halve = not halve

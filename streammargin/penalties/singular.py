@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)  # twice the unit roundoff, as in solvers/proof/rounding.py
-CHUNK = 512  # columns of a product that are summed up at once
-TRIES, GROWTH = 6, 16.0  # of the shift with which a matrix is proven to be positive definite
+SUMMED_COLUMNS = 512  # of a product, at once
+TRIES, SHIFT_GROWTH = 6, 16.0  # of the shift with which a matrix is proven to be positive definite
 
 
 def unit(T: np.ndarray) -> tuple[np.ndarray, int]:
@@ -21,10 +21,10 @@ def _gram(T: np.ndarray) -> tuple[np.ndarray, float]:
     """(T T^T, bound on the spectral norm of its rounding error)."""
     size = T.shape[1]
     G = np.zeros((T.shape[0],) * 2)
-    for start in range(0, size, CHUNK):
-        part = T[:, start : start + CHUNK]
+    for start in range(0, size, SUMMED_COLUMNS):
+        part = T[:, start : start + SUMMED_COLUMNS]
         G += part @ part.T
-    terms = min(size, CHUNK) + math.ceil(size / CHUNK)
+    terms = min(size, SUMMED_COLUMNS) + math.ceil(size / SUMMED_COLUMNS)
     return G, (terms + 2.0) * EPS * float(np.trace(G))
 
 
@@ -45,7 +45,7 @@ def _largest_eigenvalue(G: np.ndarray) -> float:
         try:
             np.linalg.cholesky(np.diag(np.full(k, above)) - G)
         except np.linalg.LinAlgError:
-            shift *= GROWTH
+            shift *= SHIFT_GROWTH
             continue
         left = k * above - float(np.trace(G)) + k * EPS * above
         return min(trace, above * (1.0 + 2.0 * EPS) + (k + 8.0) * EPS * max(left, 0.0))

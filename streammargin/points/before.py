@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 
-NONE = np.empty(0)
+NO_NUMBERS = np.empty(0)
 
 
 class Before(NamedTuple):
@@ -19,8 +19,8 @@ class Before(NamedTuple):
     """
 
     features: int
-    center: np.ndarray = NONE
-    factor: np.ndarray = NONE
+    center: np.ndarray = NO_NUMBERS
+    factor: np.ndarray = NO_NUMBERS
     columns: np.ndarray | None = None
 
     def scaled(self, center: np.ndarray, factor: np.ndarray) -> Before:

@@ -15,7 +15,7 @@ from streammargin.points.before import Before
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, plain, taken, values_of
 
 SUPPORT = 256  # support rows of a product
-TILE = 1024  # rows that are scored at a time
+SCORED_ROWS = 1024  # at a time
 PROBED, MOVED = 64, 3e-5  # support rows whose scores float32 may move by so much of the largest
 TIED = 10.0 * MOVED  # of the largest: scores that are nearer to 0, or to each other, are computed in float64
 
@@ -70,8 +70,8 @@ class Expansion:
         return np.zeros((self.outputs, self.features), bool)
 
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
-        for low in range(0, len(scores), TILE):
-            high = min(len(scores), low + TILE)
+        for low in range(0, len(scores), SCORED_ROWS):
+            high = min(len(scores), low + SCORED_ROWS)
             rows = self.before.rows(alone(part(block, first + low, first + high)))
             narrow = values_of(rows).dtype == np.float32 and self.narrow
             scores[low:high] = self._decide_narrow(rows) if narrow else self.decide(rows)
@@ -143,9 +143,9 @@ class Expansion:
         if self.kernel.of_numbers:
             return math.nan  # the values of the support rows are with the training rows
         total = 0.0
-        for low in range(0, self.numbers.size, TILE):
-            rows = part(self.rows, low, min(self.numbers.size, low + TILE))
-            total += float((self.decide(rows)[:, 0] - self.constants[0]) @ self.coef[0, low : low + TILE])
+        for low in range(0, self.numbers.size, SCORED_ROWS):
+            rows = part(self.rows, low, min(self.numbers.size, low + SCORED_ROWS))
+            total += float((self.decide(rows)[:, 0] - self.constants[0]) @ self.coef[0, low : low + SCORED_ROWS])
         return math.sqrt(max(total, 0.0))
 
     def copy(self) -> Expansion:

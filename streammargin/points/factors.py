@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.rows.blocks import Block, DenseBlock
 
-TILE = 1 << 20  # products at a time
+FACTOR_PRODUCTS = 1 << 20  # at a time
 PROOF = ("proof.places", "proof.duals")
 Proof = tuple[np.ndarray, np.ndarray]
 
@@ -44,7 +44,7 @@ class Factors:
     def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The values (m,) at these places; inf or nan if they overflow."""
         found = np.zeros(rows.size)
-        size = max(1, TILE // max(1, self.rank))
+        size = max(1, FACTOR_PRODUCTS // max(1, self.rank))
         for low in range(0, rows.size, size):
             here = slice(low, low + size)
             found[here] = np.einsum("ek,ek->e", self.left[rows[here]], self.right[columns[here]])

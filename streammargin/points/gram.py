@@ -11,9 +11,9 @@ from streammargin.compiled import gram
 from streammargin.kernels.base import Kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, part, plain
 
-TILE = 512  # rows of a block at a time: their values for as many rows stay in a cache
+GRAM_TILE_ROWS = 512  # rows of a block at a time: their values for as many rows stay in a cache
 # sparse rows with a larger share of nonzeros, and at most so many columns, are multiplied as dense ones
-FULL, WIDEST = 1 / 8, 1024
+FULL_ROW_SHARE, WIDEST = 1 / 8, 1024
 
 
 class RightRows:
@@ -55,8 +55,8 @@ class RightRows:
 
     def tiles(self, block: Block, start: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
         """Some rows of start .. stop at a time: the first of them, and their values (t, s)."""
-        for low in range(start, stop, TILE):
-            yield low, self._tile(block, low, min(low + TILE, stop))
+        for low in range(start, stop, GRAM_TILE_ROWS):
+            yield low, self._tile(block, low, min(low + GRAM_TILE_ROWS, stop))
 
     def _tile(self, block: Block, start: int, stop: int) -> np.ndarray:
         kernel = self.kernel
@@ -85,7 +85,7 @@ class RightRows:
         if isinstance(block, DenseBlock):
             X = block.X[start:stop]
             left = X if width == X.shape[1] else X[:, self._used]
-        elif width <= WIDEST and block.indptr[stop] - block.indptr[start] > FULL * size * width:
+        elif width <= WIDEST and block.indptr[stop] - block.indptr[start] > FULL_ROW_SHARE * size * width:
             left = self._spread(part(block, start, stop))
         else:
             out = np.empty((size, self.count), self.dtype)
@@ -105,8 +105,8 @@ def _differences(left: Block, right: Block, rows: np.ndarray, columns: np.ndarra
     """||x - z||^2 (p,) of these rows x of the left block and these rows z of the right one, by their differences."""
     X, Z = alike(plain(left), plain(right))
     found = np.empty(rows.size)
-    for low in range(0, rows.size, TILE):
-        some = slice(low, low + TILE)
+    for low in range(0, rows.size, GRAM_TILE_ROWS):
+        some = slice(low, low + GRAM_TILE_ROWS)
         apart = X[rows[some]].astype(np.float64) - Z[columns[some]].astype(np.float64)
         found[some] = np.asarray((apart * apart).sum(axis=1)).ravel()
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.points.base import Answer
 from streammargin.rows.blocks import Block, part, stored, taken, values_of
 
-PIECE = 8 << 20  # bytes of rows that are put in order at a time
+ORDERED_BYTES = 8 << 20  # bytes of rows that are put in order at a time
 
 
 class OfTask(NamedTuple):
@@ -29,7 +29,7 @@ def by_task(block: Block, tasks: np.ndarray) -> Iterator[OfTask]:
     """
     rows = block.rows()
     each = max(1, stored(block) // max(1, rows)) * (values_of(block).itemsize + 4)
-    piece = max(1, PIECE // each)
+    piece = max(1, ORDERED_BYTES // each)
     for low in range(0, rows, piece):
         high = min(rows, low + piece)
         here, of = part(block, low, high), tasks[low:high]

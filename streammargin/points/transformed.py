@@ -8,7 +8,7 @@ from streammargin.points.base import Answer, exact
 from streammargin.points.before import Before
 from streammargin.rows.blocks import Block, alone, part, stored
 from streammargin.transforms.base import RowFault
-from streammargin.transforms.chain import PIECE, Chain
+from streammargin.transforms.chain import STEPPED_VALUES, Chain
 
 
 class Transformed:
@@ -31,7 +31,7 @@ class Transformed:
 
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
         """Fill scores (m, K) for the rows first .. first + m of the block. RowFault, numbered from `first`."""
-        each = max(1, PIECE * block.rows() // max(1, stored(block)))
+        each = max(1, STEPPED_VALUES * block.rows() // max(1, stored(block)))
         for low in range(0, len(scores), each):
             high = min(len(scores), low + each)
             try:

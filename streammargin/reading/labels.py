@@ -16,16 +16,16 @@ from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, as_values
 
-PIECE = 1 << 16  # rows at a time of all
-LEAST = 1 << 9  # rows at a time of many outputs: each has some calls of NumPy for as many
-NONE = np.empty(0)
-NO_ROWS = RowLabels(np.empty(0, np.int16), NONE, NONE)
+LABEL_ROWS = 1 << 16  # rows at a time of all
+LEAST_LABEL_ROWS = 1 << 9  # rows at a time of many outputs: each has some calls of NumPy for as many
+NO_NUMBERS = np.empty(0)
+NO_ROWS = RowLabels(np.empty(0, np.int16), NO_NUMBERS, NO_NUMBERS)
 UNKNOWN = -2  # the code of a label that the file did not have before
 
 
 def pieces_of(outputs: int) -> int:
     """Rows at a time of labels or targets with this many outputs."""
-    return max(LEAST, PIECE // outputs)
+    return max(LEAST_LABEL_ROWS, LABEL_ROWS // outputs)
 
 
 class LabelReader(ABC):
@@ -102,8 +102,8 @@ class SlicedLabels(LabelReader):
     source: Source
     codes: Slices
     targets: Slices
-    weights: Slices = field(default_factory=lambda: NONE)
-    epsilons: Slices = field(default_factory=lambda: NONE)
+    weights: Slices = field(default_factory=lambda: NO_NUMBERS)
+    epsilons: Slices = field(default_factory=lambda: NO_NUMBERS)
     weighed: bool = True
     shift: float | np.ndarray = 0.0
     reading: int = 0
@@ -254,8 +254,8 @@ def recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.ndar
     """The new codes of the rows; codes (n,): indices of their classes, or (0,) if labels are read again."""
     if source.rereads_labels():
         return source.labels_as(Coder(classes, new))
-    for start in range(0, len(codes), PIECE):  # in place: no second vector of length n
-        codes[start : start + PIECE] = new[codes[start : start + PIECE]]
+    for start in range(0, len(codes), LABEL_ROWS):  # in place: no second vector of length n
+        codes[start : start + LABEL_ROWS] = new[codes[start : start + LABEL_ROWS]]
     return codes
 
 

@@ -20,7 +20,7 @@ EVEN_BYTES = 8 << 20  # of a block of rows that several machines read, whatever 
 AHEAD = 2  # buffers beside the one in the kernel: one filled, one being filled
 # bytes of the allocator, the reader thread and temporary arrays, which are not counted one by one
 SLACK_BYTES = 12 << 20
-MOST = 1 << 47  # bytes that a process can address: no advice names more
+ADDRESSABLE_BYTES = 1 << 47  # bytes that a process can address: no advice names more
 
 Scratch = Callable[[int, int], int]
 
@@ -164,7 +164,9 @@ def _too_small(
     least = max(least_budget(source, state_bytes, scratch, row_bytes), -(-needed // (1 << 20)) << 20)
     minimum = least >> 20
     needs = (
-        f"{minimum}M; use `memory={minimum}M` or more" if least < MOST else "over 128T; use fewer columns or classes"
+        f"{minimum}M; use `memory={minimum}M` or more"
+        if least < ADDRESSABLE_BYTES
+        else "over 128T; use fewer columns or classes"
     )
     text = f"a memory budget of {format_size(budget)} is too small for {source.name}: the smallest plan needs {needs}"
     return BudgetError(text, least)

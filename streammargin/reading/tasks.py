@@ -14,7 +14,7 @@ from streammargin.reading.labels import recoded
 from streammargin.sources.arrays import as_array, of_obs
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import Origin, census, class_values, distinct, lie_inside, shifted
-from streammargin.sources.names import ALL
+from streammargin.sources.names import ALL_COLUMNS
 from streammargin.sources.open import open_source
 from streammargin.sources.views import View
 from streammargin.wording import short, shown
@@ -78,7 +78,7 @@ def column_of(
         data = files[0] if len(files) == 1 else None
     if data is None or not source.files():
         raise UsageError(f"{source.name} has no column {shown(given)} of {noun}; give `{noun.split()[0]}` as an array")
-    column = open_source(data, x=x, y=given, mask=source.mask, columns=ALL)
+    column = open_source(data, x=x, y=given, mask=source.mask, columns=ALL_COLUMNS)
     stack.callback(column.close)
     try:
         outputs = column.outputs() or ()

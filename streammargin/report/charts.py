@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from streammargin.report.html import cut, escaped, number, percent, rows_told, table
 
 WIDTH, HEIGHT = 440, 250
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 10, 42
+LEFT_EDGE, RIGHT_EDGE, TOP_EDGE, BOTTOM_EDGE = 58, 12, 10, 42
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Limits = tuple[float, float]
 
@@ -83,22 +83,22 @@ class Axes:
     parts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.across: ChartScale = ChartScale(self.x, (LEFT, WIDTH - RIGHT), self.x_log, self.whole[0])
-        self.up: ChartScale = ChartScale(self.y, (HEIGHT - BOTTOM, TOP + 14), self.y_log, self.whole[1])
+        self.across: ChartScale = ChartScale(self.x, (LEFT_EDGE, WIDTH - RIGHT_EDGE), self.x_log, self.whole[0])
+        self.up: ChartScale = ChartScale(self.y, (HEIGHT - BOTTOM_EDGE, TOP_EDGE + 14), self.y_log, self.whole[1])
         self.parts += self._frame()
 
     def _frame(self) -> Iterator[str]:
         for value in self.up.ticks():
             y = f"{self.up.at(value):.1f}"
             text = f"{number(100 * value, 3)}%" if self.percent else self.up.label(value)
-            yield f'<line class="l" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>'
-            yield f'<text x="{LEFT - 7}" y="{y}" dy="4" text-anchor="end">{text}</text>'
+            yield f'<line class="l" x1="{LEFT_EDGE}" x2="{WIDTH - RIGHT_EDGE}" y1="{y}" y2="{y}"/>'
+            yield f'<text x="{LEFT_EDGE - 7}" y="{y}" dy="4" text-anchor="end">{text}</text>'
         for value in self.across.ticks():
             x, label = f"{self.across.at(value):.1f}", self.across.label(value)
-            yield f'<text x="{x}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{label}</text>'
-        middle = (LEFT + WIDTH - RIGHT) / 2
+            yield f'<text x="{x}" y="{HEIGHT - BOTTOM_EDGE + 17}" text-anchor="middle">{label}</text>'
+        middle = (LEFT_EDGE + WIDTH - RIGHT_EDGE) / 2
         yield f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escaped(self.x_name)}</text>'
-        yield f'<text x="0" y="{TOP}">{escaped(self.y_name)}</text>'
+        yield f'<text x="0" y="{TOP_EDGE}">{escaped(self.y_name)}</text>'
 
     def line(self, xs: Sequence[float], ys: Sequence[float], colour: str, dashed: bool = False) -> None:
         """A line through these points."""
@@ -131,19 +131,20 @@ class Axes:
         """A dashed line across the chart at a value of y, with its name."""
         y = self.up.at(value)
         self.parts.append(
-            f'<line class="l{colour}" stroke-width="1.5" stroke-dasharray="3 4" x1="{LEFT}" x2="{WIDTH - RIGHT}" '
-            f'y1="{y:.1f}" y2="{y:.1f}"/><text class="s" x="{LEFT + 4}" y="{y - 5:.1f}">'
+            f'<line class="l{colour}" stroke-width="1.5" stroke-dasharray="3 4" x1="{LEFT_EDGE}" '
+            f'x2="{WIDTH - RIGHT_EDGE}" y1="{y:.1f}" y2="{y:.1f}"/><text class="s" x="{LEFT_EDGE + 4}" y="{y - 5:.1f}">'
             f"{escaped(text)}</text>"
         )
 
     def up_at(self, value: float, colour: str, text: str) -> None:
         """A dashed line up the chart at a value of x, with its name."""
         x = self.across.at(value)
-        anchor = "end" if x > (LEFT + WIDTH) / 2 else "start"
+        anchor = "end" if x > (LEFT_EDGE + WIDTH) / 2 else "start"
         self.parts.append(
             f'<line class="l{colour}" stroke-width="1.5" stroke-dasharray="3 4" x1="{x:.1f}" x2="{x:.1f}" '
-            f'y1="{TOP + 14}" y2="{HEIGHT - BOTTOM}"/><text class="t s" x="{x + (5 if anchor == "start" else -5):.1f}" '
-            f'y="{TOP + 24}" text-anchor="{anchor}">{escaped(text)}</text>'
+            f'y1="{TOP_EDGE + 14}" y2="{HEIGHT - BOTTOM_EDGE}"/><text class="t s" '
+            f'x="{x + (5 if anchor == "start" else -5):.1f}" y="{TOP_EDGE + 24}" '
+            f'text-anchor="{anchor}">{escaped(text)}</text>'
         )
 
     def svg(self, title: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from streammargin.wording import printable
 
-LEAST = 1e-6  # a share that is not spelled
-LONGEST = 28  # characters of a name beside a chart
+LEAST_SPELLED_SHARE = 1e-6  # a share that is not spelled
+LONGEST_CHART_NAME = 28  # characters of a name beside a chart
 
 
 def escaped(text: object) -> str:
@@ -17,7 +17,7 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)))
 
 
-def cut(text: object, most: int = LONGEST) -> str:
+def cut(text: object, most: int = LONGEST_CHART_NAME) -> str:
     """Text of at most so many characters, as in `escaped`."""
     plain = printable(str(text))
     return html.escape(plain if len(plain) <= most else f"{plain[: most - 1]}…")
@@ -48,7 +48,9 @@ def percent(value: float | None) -> str:
     """A share of 1 in percent; a dash for none."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{number(100.0 * value, 3)} %" if value == 0.0 or abs(value) >= LEAST else "less than 0.0001 %"
+    return (
+        f"{number(100.0 * value, 3)} %" if value == 0.0 or abs(value) >= LEAST_SPELLED_SHARE else "less than 0.0001 %"
+    )
 
 
 def seconds(value: float | None) -> str:

@@ -186,8 +186,8 @@ def _useless(of: Facts) -> str:
     )
 
 
-TOP = 12  # columns of a ranking
-CLASSES = 20  # most classes with a ranking and with a line of figures
+RANKED_COLUMNS = 12
+SHOWN_CLASSES = 20  # most classes with a ranking and with a line of figures
 
 
 PROVEN = {
@@ -212,7 +212,7 @@ def cards(of: Facts) -> Iterator[str]:
     yield card("Which C?", *_costs(of))
     yield card(f"Which {training}rows go wrong?", *_wrong(of))
     yield card(f"Which {training}rows are the worst?", *_worst(of))
-    charts = list(rankings(of, TOP, CLASSES))
+    charts = list(rankings(of, RANKED_COLUMNS, SHOWN_CLASSES))
     yield card("Which columns matter?", explained(of, bool(charts)), *charts)
     yield card("What are the data?", "", listed(_data(of)))
     yield card("How was it trained?", *_proven(of))
@@ -256,9 +256,9 @@ def _good(of: Facts) -> Iterator[str]:
     yield f"Figures of {rows_told(judged['rows'])} of {escaped(of.tested)}, defined as in scikit-learn.{own}"
     yield listed([*folds, *_named(judged, JUDGED)])
     classes = judged.get("per_class") or []
-    shown = sorted(classes, key=lambda one: one["f1"])[:CLASSES] if len(classes) > CLASSES else classes
+    shown = sorted(classes, key=lambda one: one["f1"])[:SHOWN_CLASSES] if len(classes) > SHOWN_CLASSES else classes
     if shown:
-        more = f" (the {CLASSES} with the smallest F1)" if len(classes) > CLASSES else ""
+        more = f" (the {SHOWN_CLASSES} with the smallest F1)" if len(classes) > SHOWN_CLASSES else ""
         yield f"<h3>By class{more}</h3>"
         yield table(
             ["class", "rows", "precision", "recall", "F1"],
@@ -345,8 +345,8 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
         share = data["nnz"] / (header["rows"] * max(1, model.answer.features))
         yield "stored values", f"{number(data['nnz'])} ({percent(share)})"
     if of.labels:
-        shown = ", ".join(cut(label, 20) for label in of.labels[:CLASSES])
-        yield "classes", shown + (f" … ({number(len(of.labels))} in all)" if len(of.labels) > CLASSES else "")
+        shown = ", ".join(cut(label, 20) for label in of.labels[:SHOWN_CLASSES])
+        yield "classes", shown + (f" … ({number(len(of.labels))} in all)" if len(of.labels) > SHOWN_CLASSES else "")
     if header.get("label_column") is not None:
         yield "label", escaped(header["label_column"])
     if model.feature_names_in_ is not None:
@@ -384,7 +384,9 @@ def explained(of: Facts, any_there: bool) -> str:
         linear = hasattr(of.model, "coef_")
         return "" if linear else "This model compares rows with rows, and has no weight for a column."
     hashed = of.model.schema is not None and of.model.schema.hashed
-    words = f" streammargin info MODEL --top {TOP} --words TABLE names the words of numbered columns." * hashed
+    words = (
+        f" streammargin info MODEL --top {RANKED_COLUMNS} --words TABLE names the words of numbered columns." * hashed
+    )
     words = f" Hashed columns have the words of {escaped(of.tested)}, the most frequent first." if of.words else words
     measured = of.header.get("measured_rows")
     if of.model.moments is None or measured is None:
@@ -525,11 +527,11 @@ def _trained(of: Facts, nonzeros: tuple[int, int] | None) -> Iterator[tuple[str,
     elif header.get("support") is not None:
         yield "support rows", number(header["support"])
     if header.get("seconds") is not None:
-        beside = f", and {seconds(compiling)} of compiling" if compiling >= SHORT else ""
+        beside = f", and {seconds(compiling)} of compiling" if compiling >= SHORT_COMPILING else ""
         yield f"of training{beside}", seconds(max(0.0, float(header["seconds"]) - compiling))
 
 
-SHORT = 1.0  # seconds of compiling that need no words
+SHORT_COMPILING = 1.0  # in seconds: it needs no words
 ORDERS = ("day-first", "month-first")  # values of the option dates
 
 

@@ -10,7 +10,7 @@ from streammargin.report.charts import KINDS, MEASURE, band, bars_of, course_of,
 from streammargin.report.page import Facts
 from streammargin.wording import short, shown
 
-TOP = 12  # columns of a ranking
+RANKED_COLUMNS = 12
 
 
 def plot(of: Facts, kind: str, ax: Any = None) -> Any:
@@ -66,9 +66,9 @@ def _costs(of: Facts, ax: Any) -> None:
 def _weights(of: Facts, ax: Any) -> None:
     if not hasattr(of.model, "top_features"):
         raise UsageError("this model has no weights of columns to plot: it is not linear")
-    parts = of.model.top_features(TOP)
+    parts = of.model.top_features(RANKED_COLUMNS)
     if len(parts) > 1:
-        bars = [(name_of(one), one["effect"]) for one in of.model.top_columns(TOP)]
+        bars = [(name_of(one), one["effect"]) for one in of.model.top_columns(RANKED_COLUMNS)]
         what = "effect on all scores"
     else:
         found, heads = bars_of(parts[0]["features"])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-TILE = 256  # columns of the Gram matrix updated at a time, and
+GRAM_TILE_COLUMNS = 256  # columns of the Gram matrix updated at a time, and
 GRAM_ROWS = 32  # rows added to it at a time: both fit into a cache
 LINE = 16  # values of 4 bytes in a cache line
 # Bytes of weights from which prefetching those of the next row is faster. Seconds of a pass over 40,000 rows of hashed
@@ -85,8 +85,8 @@ def power_sum(x: np.ndarray, bias: float, q: float) -> float:
 def add_outer_products(rows: np.ndarray, t: float, H: np.ndarray, first: int) -> None:
     """H[j, k] += t sum_r rows[r, j] rows[r, k] for first <= j <= k; the number of rows is a multiple of 8."""
     width = H.shape[0]
-    for low in range(first, width, TILE):
-        high = min(low + TILE, width)
+    for low in range(first, width, GRAM_TILE_COLUMNS):
+        high = min(low + GRAM_TILE_COLUMNS, width)
         for r in range(0, rows.shape[0], 8):
             for j in range(first, high):
                 # slices: indices from 0 are known not to be negative, so LLVM vectorises the loop
@@ -123,14 +123,14 @@ def add_multiples(X: np.ndarray, rows: np.ndarray, factors: np.ndarray, w: np.nd
 
 
 def add_dense_scores(X: np.ndarray, V: np.ndarray, Z: np.ndarray) -> None:
-    """Z[r, g] += sum_j X[r, j] V[g, j], in float64: eight sums at a time, over TILE columns.
+    """Z[r, g] += sum_j X[r, j] V[g, j], in float64: eight sums at a time, over GRAM_TILE_COLUMNS columns.
 
     They are those of two rows and four lines, or of eight rows if fewer lines are left.
     """
     m, d, lines = X.shape[0], X.shape[1], V.shape[0]
     fours, eights = lines // 4 * 4, m // 8 * 8
-    for low in range(0, d, TILE):
-        high = min(low + TILE, d)
+    for low in range(0, d, GRAM_TILE_COLUMNS):
+        high = min(low + GRAM_TILE_COLUMNS, d)
         for r in range(0, m if fours > 0 else 0, 2):
             last = min(r + 1, m - 1)  # of an odd number of rows, the last one stands alone
             x, y = X[r, low:high], X[last, low:high]
@@ -189,11 +189,11 @@ def add_dense_scores(X: np.ndarray, V: np.ndarray, Z: np.ndarray) -> None:
 
 
 def add_dense_pulls(X: np.ndarray, R: np.ndarray, G: np.ndarray) -> None:
-    """G[g, j] += sum_r R[r, g] X[r, j], in float64: eight rows at a time, TILE columns at a time."""
+    """G[g, j] += sum_r R[r, g] X[r, j], in float64: eight rows at a time, GRAM_TILE_COLUMNS columns at a time."""
     m, d = X.shape
     eights = m // 8 * 8
-    for low in range(0, d, TILE):
-        high = min(low + TILE, d)
+    for low in range(0, d, GRAM_TILE_COLUMNS):
+        high = min(low + GRAM_TILE_COLUMNS, d)
         for r in range(0, eights, 8):
             x0, x1, x2, x3 = X[r, low:high], X[r + 1, low:high], X[r + 2, low:high], X[r + 3, low:high]
             x4, x5, x6, x7 = X[r + 4, low:high], X[r + 5, low:high], X[r + 6, low:high], X[r + 7, low:high]

@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.rows.blocks import Block, DenseBlock
 
-MANY = 64  # lines from which products of matrices cost less than loops over rows
+MANY_LINES = 64  # lines from which products of matrices cost less than loops over rows
 AHEAD = 128  # rows whose scores are found at once
 
 

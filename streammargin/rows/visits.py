@@ -22,7 +22,7 @@ from streammargin.rows.labels import RowNumbers
 
 GROUP_BYTES = 16384  # most bytes of a group of neighbouring rows
 GROUP_ROWS = 24  # most rows of a group: larger groups would slow convergence
-PLACES = 4  # visits per call, always, so that a kernel is compiled for one number only
+VISITS_PER_CALL = 4  # always, so that a kernel is compiled for one number only
 Visit = tuple[Block, int, np.ndarray, np.ndarray, int]
 Turns = tuple[tuple[Visit, ...], int, int, int]
 
@@ -40,10 +40,10 @@ def visit(block: Block, numbers: RowNumbers, order: np.ndarray, group: int) -> V
 
 
 def take_turns(visits: Sequence[Visit], start: int, stop: int, turns: int) -> Turns:
-    """The turns start .. stop of at most PLACES visits."""
+    """The turns start .. stop of at most VISITS_PER_CALL visits."""
     block, first, listed, order, group = visits[-1]
     nothing = block, first, listed, order[:0], group
-    return (*visits, *(nothing,) * (PLACES - len(visits))), start, stop, turns
+    return (*visits, *(nothing,) * (VISITS_PER_CALL - len(visits))), start, stop, turns
 
 
 def in_turn(order: np.ndarray, turn: int, turns: int) -> np.ndarray:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def _classes() -> dict[str, str]:
     """The word of each class of a solver."""
     registry = import_module(f"{__name__}.registry")
-    return {registry.class_of(word): word for word in registry.CLASSES}
+    return {registry.class_of(word): word for word in registry.SOLVER_CLASSES}
 
 
 def __getattr__(name: str) -> Any:
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
     if name == "roles":
         return import_module(f"{__name__}.roles")
     if name[:1].isupper() and name in (classes := _classes()):
-        return import_module(f"{__name__}.registry").CLASSES[classes[name]]
+        return import_module(f"{__name__}.registry").SOLVER_CLASSES[classes[name]]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,9 +13,9 @@ from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
 WORTH = 20_000  # assumed cost of coordinate ascent, in multiplications per stored value
-STEPS = 20  # assumed number of Newton steps
+ASSUMED_NEWTON_STEPS = 20
 SUMMED = 100_000  # most multiplications per stored value for the Hessians of all classes
-KEPT = 0.06  # share of the rows that coordinate ascent must have room for; with 3% it takes more reads than `newton`
+KEPT_ROWS_SHARE = 0.06  # that coordinate ascent must have room for; with 3% it takes more reads than `newton`
 STEEP = 100.0  # largest C ||x||^2 with which it takes few reads then
 
 
@@ -103,12 +103,12 @@ def _few_columns(problem: Problem) -> bool:
     """
     width = problem.lines * (problem.features + 1)
     values = max(problem.entries, problem.rows)
-    sums = STEPS * values * width / 4 * problem.per_trial
-    return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= WORTH * values and sums <= SUMMED * values
+    sums = ASSUMED_NEWTON_STEPS * values * width / 4 * problem.per_trial
+    return width <= MOST_COLUMNS and ASSUMED_NEWTON_STEPS * width**3 / 3 <= WORTH * values and sums <= SUMMED * values
 
 
 def _moving_rows_fit(problem: Problem) -> bool:
     """Whether enough rows fit for coordinate ascent to take few reads, and too few of them for `newton`."""
     if smooth(problem.loss) or problem.outputs.caps.max() * problem.largest_square > STEEP or enough_rows_fit(problem):
         return False
-    return Plain(precise=False).kept_bytes(replace(problem, resident=False)) >= KEPT * problem.size
+    return Plain(precise=False).kept_bytes(replace(problem, resident=False)) >= KEPT_ROWS_SHARE * problem.size

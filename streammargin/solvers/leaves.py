@@ -22,10 +22,10 @@ from streammargin.workers import LEAF_BYTES
 
 T = TypeVar("T")
 LEAVES = 16  # most leaves of a block, and copies of the sums: each of them costs a few calls
-SHARE = 16  # copies of the sums may take one byte of so many of the budget, if rows that fit do not leave more
-FEW = 16  # values of a row whose second derivatives cost about as much as its score
+COPIES_BUDGET_PART = 16  # copies of the sums may take one byte of so many, if rows that fit do not leave more
+CHEAP_CURVED_VALUES = 16  # values of a row whose second derivatives cost about as much as its score
 MERGED = 256  # rows of a leaf that have as many values as its sums have numbers: adding sums costs little beside them
-WIDE = 256  # columns from which a leaf has more rows, if the sums have second derivatives: as many values as numbers
+WIDE_LEAF_COLUMNS = 256  # from here on a leaf of second derivatives has more rows: as many values as numbers
 
 
 def copies(size: int, room: int) -> int:
@@ -46,8 +46,8 @@ def may_split(problem: Problem, rows: int) -> bool:
 def _least(problem: Problem, columns: int, values: float, square: bool) -> float:
     """The least rows of a leaf, of so many values each."""
     width = max(1.0, (columns + 1) / max(1.0, values))
-    work = max(1.0, values / FEW) if square else 1.0  # of a value, relative to that of its score
-    sums = MERGED * width * (max(width, (columns + 1) / WIDE) if square else 1.0)
+    work = max(1.0, values / CHEAP_CURVED_VALUES) if square else 1.0  # of a value, relative to that of its score
+    sums = MERGED * width * (max(width, (columns + 1) / WIDE_LEAF_COLUMNS) if square else 1.0)
     return max(LEAF_BYTES / (max(1.0, values) * problem.dtype.itemsize * work), sums)
 
 

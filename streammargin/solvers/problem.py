@@ -18,7 +18,7 @@ from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm, make_norm
 from streammargin.rows.labels import Parts
-from streammargin.rows.products import AHEAD, MANY
+from streammargin.rows.products import AHEAD, MANY_LINES
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -277,7 +277,7 @@ class Problem:
     @property
     def by_products(self) -> bool:
         """Whether products of matrices, by NumPy, are worth it: many lines and columns, a smooth loss of all lines."""
-        return self.lines >= MANY and self.features >= AHEAD // 2 and not self.sparse and smooth(self.loss)
+        return self.lines >= MANY_LINES and self.features >= AHEAD // 2 and not self.sparse and smooth(self.loss)
 
     @property
     def size(self) -> int:

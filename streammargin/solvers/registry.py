@@ -25,7 +25,7 @@ SHELVES = {  # folder -> its heading in `streammargin solvers`
     "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE, "expansion": TAKE,
     "completion": TAKE, "streams": "streams", "papers": "methods from papers",
 }  # fmt: skip
-SHORT = {"sdca": "ascent:momentum=no", "asdca": "ascent:momentum=yes", "prox-newton": "newton"}
+SHORT_WORDS = {"sdca": "ascent:momentum=no", "asdca": "ascent:momentum=yes", "prox-newton": "newton"}
 PEERS = {  # words of scikit-learn, LIBLINEAR and others
     "liblinear": "ascent", "dcd": "sdca", "coordinate_descent": "ascent", "sag": "ascent", "saga": "pdprox",
     "sgd": "pegasos", "lbfgs": "newton", "bfgs": "newton", "tron": "newton", "newton-cg": "newton",
@@ -76,8 +76,8 @@ def class_of(word: str) -> str:
     return "".join(part.title() for part in word.split("-"))
 
 
-CLASSES = FoundSolvers()
-FAMILY = Family("solver", "solvers", SolverWord, CLASSES, PEERS, SHORT)
+SOLVER_CLASSES = FoundSolvers()
+FAMILY = Family("solver", "solvers", SolverWord, SOLVER_CLASSES, PEERS, SHORT_WORDS)
 
 
 def names() -> list[str]:
@@ -91,5 +91,5 @@ def make_solver(value: object) -> Method:
 
     made = FAMILY.of(value)
     if not isinstance(made, Method):
-        raise UsageError(f"`solver={made}` is not a solver itself; name one of {', '.join(list(CLASSES)[1:])}")
+        raise UsageError(f"`solver={made}` is not a solver itself; name one of {', '.join(list(SOLVER_CLASSES)[1:])}")
     return made

@@ -76,7 +76,7 @@ N = Axis(lambda problem: problem.rows, rows=True, name="n")
 D = Axis(lambda problem: problem.features, name="d")
 W = Axis(lambda problem: problem.width, name="d+1")
 TRIALS = Axis(lambda problem: problem.trials, name="trials")
-ALL = slice(None)  # all columns
+EVERY_COLUMN = slice(None)  # all columns
 Names: TypeAlias = tuple[str, ...]  # of fields
 Columns: TypeAlias = tuple[int, ...] | slice
 AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.KEPT: (K, W), Role.SUM: (K, W)}

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 # the first softness, 1 / sigma relative to the caps
-SAMPLED = 2.0  # of a sample at w = 0: all rows are active
-WIDE = 4.0  # of reads at w = 0
+SAMPLE_SOFTNESS = 2.0  # of a sample at w = 0: all rows are active
+AT_ZERO = 4.0  # of reads at w = 0
 AT_WEIGHTS = 0.5  # at other weights: with 1/8 steps diverged, with 2 there are more steps
 AFTER_SAMPLE = 0.25  # at the weights of a sample, which are near the optimum
-NEAR = 0.5  # share of that gap which the distance from the minimum stays below
+NEAR_MINIMUM_SHARE = 0.5  # share of that gap which the distance from the minimum stays below
 AIM = 0.5  # of the goal: the gap that the softness aims at; the rest is for the distance of the weights
 QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 LEAST_FALL = 1 / 8  # share of the softness that a read leaves, at least, if the centres stay
@@ -25,7 +25,7 @@ def may_soften(away: float, gap: float) -> bool:
 
     gap: what the softening costs, the sum of the gaps of the losses.
     """
-    return away < NEAR * gap
+    return away < NEAR_MINIMUM_SHARE * gap
 
 
 def next_softness(softness: float, steps: int | None = None) -> float:

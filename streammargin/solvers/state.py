@@ -36,9 +36,9 @@ class State(Visited):
 
 
 # what comes next for a problem: rows, steps of its own between two reads, or nothing before the next read
-READ, STEPS, DONE = range(3)
+READ, OWN_STEPS, DONE = range(3)
 
-PIECE = 1 << 16  # rows of a vector of length n at a time, to avoid copies of length n
+VECTOR_CHUNK_ROWS = 1 << 16  # rows of a vector of length n at a time, to avoid copies of length n
 _NONE = np.empty(0)
 
 
@@ -75,8 +75,8 @@ def rows_of_lines(rows: RowLabels, outputs: Outputs) -> np.ndarray:
     """The number (K,) of rows that each line is trained on."""
     size = outputs.caps.shape[1] if outputs.parts.low < 0 else np.iinfo(np.int16).max
     counts = np.zeros((1 if rows.codes.ndim == 1 else rows.codes.shape[1], size))
-    for start in range(0, len(rows.codes), PIECE):
-        here = rows.of(slice(start, start + PIECE))
+    for start in range(0, len(rows.codes), VECTOR_CHUNK_ROWS):
+        here = rows.of(slice(start, start + VECTOR_CHUNK_ROWS))
         there = here.present(slice(None))
         for line, count in enumerate(counts):
             count += np.bincount(here.codes_of(line)[there], minlength=size)

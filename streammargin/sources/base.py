@@ -18,8 +18,8 @@ from streammargin.rows.blocks import Block
 from streammargin.wording import brief
 
 MUCH = 1e3  # ratio of the largest range of columns to the smallest that is worth a warning
-SAMPLED = 1 << 12  # most rows of `some_rows`
-PLACES = 8  # stretches of them
+MOST_SOME_ROWS = 1 << 12
+SOME_ROWS_STRETCHES = 8  # stretches of them
 
 
 class Buffer(NamedTuple):
@@ -123,8 +123,11 @@ class Source(ABC):
 
     def some_rows(self, bounds: np.ndarray) -> Iterator[tuple[int, int]]:
         """Some stretches of rows (first, stop), each within a block of these bounds, as a sample of the values."""
-        for number in np.unique(np.linspace(0, len(bounds) - 2, PLACES).astype(int)).tolist():
-            yield int(bounds[number]), min(int(bounds[number + 1]), int(bounds[number]) + SAMPLED // PLACES)
+        for number in np.unique(np.linspace(0, len(bounds) - 2, SOME_ROWS_STRETCHES).astype(int)).tolist():
+            yield (
+                int(bounds[number]),
+                min(int(bounds[number + 1]), int(bounds[number]) + MOST_SOME_ROWS // SOME_ROWS_STRETCHES),
+            )
 
     def place(self, row: int) -> tuple[str, int]:
         """(name of the file that contains a row, row number in it), for messages."""

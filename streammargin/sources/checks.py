@@ -9,7 +9,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Source
 from streammargin.workers import ALONE, Workers
 
-PIECE = 1 << 20  # values that one thread checks
+CHECKED_VALUES = 1 << 20  # by one thread
 STRETCH = 1 << 16  # values checked at once, while they are in the processor's cache
 
 
@@ -37,9 +37,9 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
         if code == block_checks.TWICE:
             raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
     values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
-    pieces = [values[low : low + PIECE] for low in range(0, values.size, PIECE)]
+    pieces = [values[low : low + CHECKED_VALUES] for low in range(0, values.size, CHECKED_VALUES)]
     found = workers.each(first_not_finite, pieces)
-    bad = next((number * PIECE + at for number, at in enumerate(found) if at >= 0), -1)
+    bad = next((number * CHECKED_VALUES + at for number, at in enumerate(found) if at >= 0), -1)
     if bad >= 0:
         if isinstance(block, DenseBlock):
             row, column = divmod(bad, block.features())

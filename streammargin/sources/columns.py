@@ -14,7 +14,7 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.batch import Batch, Ordered, sorted_rows
 from streammargin.sources.checks import check_block
-from streammargin.sources.names import ALL, Columns, as_names, check_same, chosen, equal, listed
+from streammargin.sources.names import ALL_COLUMNS, Columns, as_names, check_same, chosen, equal, listed
 from streammargin.sources.views import Changed, Pieced
 from streammargin.wording import meant, short
 
@@ -24,7 +24,7 @@ R = TypeVar("R", Source, Ordered)
 
 
 def alike(found: Sequence[R], columns: Columns) -> list[R]:
-    """The rows with the same columns in the same order: those of `columns`, COMMON, ALL or names.
+    """The rows with the same columns in the same order: those of `columns`, COMMON, ALL_COLUMNS or names.
 
     None: they have the same ones, in any order; without names, as many. Raises DataError.
     """
@@ -66,7 +66,7 @@ def _joined(found: Sequence[Source] | Sequence[Ordered], columns: Columns) -> np
                     "in common; train on these with `columns=common`, or on all with `columns=all`, where a missing "
                     "one is 0; score one file at a time"
                 )
-            known = np.append(known, np.array(more, object)) if columns == ALL else shared
+            known = np.append(known, np.array(more, object)) if columns == ALL_COLUMNS else shared
     if known is not None and not len(known):
         raise DataError(f"{first.name} and the other files have no column in common; give each the same names")
     return known

@@ -10,7 +10,7 @@ import zipfile
 
 from streammargin.errors import InputMissingError
 
-LONGEST = 1024  # bytes read
+SNIFFED_BYTES = 1024
 _CONVERT = "streammargin-data convert reads it"
 _TRAIN = f"train reads it, and {_CONVERT}"
 _WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
@@ -82,7 +82,7 @@ def first_bytes(path: str, hint: str = "") -> bytes:
     """The first bytes of a file as it is. Raises InputMissingError; hint: what else it says."""
     try:
         with open(path, "rb") as file:
-            return file.read(LONGEST)
+            return file.read(SNIFFED_BYTES)
     except OSError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror}){hint}") from error
 

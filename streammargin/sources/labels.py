@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain, text_fault, unpointed
+from streammargin.matching import EXACT_BELOW, MAX_CLASSES, number_in, of_one_kind, plain, text_fault, unpointed
 from streammargin.wording import counted, short, shown
 from streammargin.workers import ALONE, Workers
 
@@ -50,7 +50,7 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
                 found = np.array(values, object if texts else _type_of_whole(values))
         except ValueError:  # lists of different lengths
             return chunk
-        if found.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > EXACT for value in values):
+        if found.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > EXACT_BELOW for value in values):
             found = np.array(values, object)
         if found.dtype.kind == "O" and found.ndim == 1:
             return _as_objects(values)

@@ -21,7 +21,7 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.views import View
 
 MASK = ("values", "mask")  # (noun, option)
-PIECE = 1 << 20  # bytes of rows as stored that are read at a time, or one row
+MASKED_BYTES = 1 << 20  # bytes of rows as stored that are read at a time, or one row
 SOME = 1 << 16  # entries of a column that are read at a time
 
 
@@ -88,7 +88,7 @@ class Masked(View):
         self._ends = np.zeros(len(keep) + 1, np.int64)  # of the values, as indptr
         np.cumsum(source.lengths(keep), out=self._ends[1:])
         self.nnz = int(self._ends[-1])
-        self._pieces = source.bounds(PIECE)
+        self._pieces = source.bounds(MASKED_BYTES)
 
     def held_bytes(self) -> int:
         own = self.source.rows + self.keep.nbytes + self._ends.nbytes + self._pieces.nbytes

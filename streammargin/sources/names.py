@@ -11,21 +11,21 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.wording import short, shown
 
-SHOWN = 5  # names in a message
+SHOWN_NAMES = 5  # in a message
 LISTED = 10  # names of a list
-COMMON, ALL = "common", "all"  # columns of files whose columns differ: those that all have, or any has
-Columns: TypeAlias = "str | Sequence[str] | None"  # that are taken of files: COMMON, ALL, or their names
+COMMON, ALL_COLUMNS = "common", "all"  # columns of files whose columns differ: those that all have, or any has
+Columns: TypeAlias = "str | Sequence[str] | None"  # that are taken of files: COMMON, ALL_COLUMNS, or their names
 
 
 def chosen(columns: Columns) -> TypeGuard[Sequence[str]]:
-    """Whether these are names. Raises UsageError for another word than COMMON and ALL."""
-    if isinstance(columns, str) and columns not in (COMMON, ALL):
-        raise UsageError(f"`columns` must be {COMMON}, {ALL} or a list of names, not {shown(columns)}")
+    """Whether these are names. Raises UsageError for another word than COMMON and ALL_COLUMNS."""
+    if isinstance(columns, str) and columns not in (COMMON, ALL_COLUMNS):
+        raise UsageError(f"`columns` must be {COMMON}, {ALL_COLUMNS} or a list of names, not {shown(columns)}")
     return columns is not None and not isinstance(columns, str)
 
 
 def of_others(columns: Columns) -> str | None:
-    """What a model takes of files with other columns, as after COMMON or ALL: of names, other ones are left out."""
+    """What a model takes of files with other columns, as after COMMON or ALL_COLUMNS: of names, others are left out."""
     return COMMON if chosen(columns) else None if columns is None else str(columns)
 
 
@@ -87,7 +87,9 @@ def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, 
 def listed(names: Iterable[str]) -> str:
     """The first few names, for messages."""
     found = list(names)
-    return ", ".join(map(short, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    return ", ".join(map(short, found[:SHOWN_NAMES])) + (
+        f" and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
+    )
 
 
 def all_of(names: Sequence[str], cut: Callable[[str], str] = short) -> str:

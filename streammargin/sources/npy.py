@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.errors import DataError, InputMissingError
 
-LONGEST = 1 << 16  # bytes of a header
+NPY_HEADER_BYTES = 1 << 16
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
@@ -22,7 +22,7 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
         read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
         length = stream.read(2 if one else 4)
         size = int.from_bytes(length, "little")
-        if size > LONGEST:  # NumPy would read all of it first
+        if size > NPY_HEADER_BYTES:  # NumPy would read all of it first
             raise ValueError(f"its header takes {size} bytes")
         shape, by_column, dtype = read(io.BytesIO(length + stream.read(size)))
     except OSError:

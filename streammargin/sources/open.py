@@ -15,13 +15,13 @@ from streammargin.packages import loaded, points_of
 from streammargin.sources.arrays import ArraySource, of_layers, of_obs
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import first_bytes, is_zarr, kind_of
-from streammargin.sources.names import ALL, Columns, chosen, listed, of_others
+from streammargin.sources.names import ALL_COLUMNS, Columns, chosen, listed, of_others
 from streammargin.wording import shown
 
 Path: TypeAlias = "str | os.PathLike[str]"
 HDF5 = (".h5", ".h5ad", ".hdf5")  # endings of its names
 # modules of file formats, tried in this order; imported when a file is opened
-FORMATS = ["streammargin.sources.hdf5.file"]
+FORMAT_MODULES = ["streammargin.sources.hdf5.file"]
 
 
 class Format(Protocol):
@@ -130,11 +130,11 @@ def name_of_labels(data: object, names: Sequence[str]) -> str | None:
 
     names: of the columns of its labels. None: `y`.
     """
-    with opened(data, columns=ALL) as source:
+    with opened(data, columns=ALL_COLUMNS) as source:
         if source.has_labels() or len(names) != 1:
             return None
     for name in (names[0], f"obs/{names[0]}"):
-        with contextlib.suppress(DataError), opened(data, y=name, columns=ALL) as source:
+        with contextlib.suppress(DataError), opened(data, y=name, columns=ALL_COLUMNS) as source:
             source.outputs()
             return name
     return None
@@ -306,7 +306,7 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
 
 def _format_of(path: str, start: bytes) -> Format | None:
     """The module of the format of a file with these first bytes, or of a directory; None if none knows it."""
-    for name in FORMATS:
+    for name in FORMAT_MODULES:
         module: Format = importlib.import_module(name)
         if module.sniff(path, start):
             return module

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.errors import DataError, OtherRowsError
 from streammargin.files import status_of
-from streammargin.maps.base import TILE
+from streammargin.maps.base import MAPPED_ROWS
 from streammargin.maps.fitted import Fitted
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, nbytes, values_of
 from streammargin.sources.arrays import ArraySource
@@ -193,7 +193,7 @@ class MappedSource(Pieced):
         self.fitted, self.largest_square = fitted, fitted.map.largest_square
 
     def held_bytes(self) -> int:
-        tile = TILE * (4 * 8 * self.features + 2 * self.source.features * (0 if self.source.sparse else 8))
+        tile = MAPPED_ROWS * (4 * 8 * self.features + 2 * self.source.features * (0 if self.source.sparse else 8))
         return super().held_bytes() + tile
 
     def fill(self, block: Block, out: np.ndarray) -> None:
@@ -215,10 +215,10 @@ class MappedSource(Pieced):
         return None
 
 
-PIECE = 4096  # rows whose nonzeros are taken at a time
+NONZERO_PIECE_ROWS = 4096  # rows whose nonzeros are taken at a time
 MOST_NONZERO = 1 / 4  # largest share of nonzeros; at a third, dense and sparse rows take the same time
 FEWEST_VALUES = 1 << 16  # fewer values are not worth it
-SAMPLED = 256  # rows sampled before all nonzeros are counted
+NONZERO_SAMPLE_ROWS = 256  # before all nonzeros are counted
 
 
 def thinned(source: Source, budget: int) -> Source:
@@ -230,7 +230,7 @@ def thinned(source: Source, budget: int) -> Source:
     if not (isinstance(source, ArraySource) and isinstance(whole, DenseBlock)) or whole.X.size < FEWEST_VALUES:
         return source
     X = whole.X
-    some = X[:: max(1, source.rows // SAMPLED)]
+    some = X[:: max(1, source.rows // NONZERO_SAMPLE_ROWS)]
     share, value = np.count_nonzero(some) / some.size, X.itemsize + 4
     if share > MOST_NONZERO or share * X.size * value > 2 * budget or X.shape[1] >= 2**31:
         return source
@@ -239,8 +239,8 @@ def thinned(source: Source, budget: int) -> Source:
     if nnz > MOST_NONZERO * X.size or nnz * value + indptr.nbytes > budget:
         return source
     data, indices = np.empty(nnz, X.dtype), np.empty(nnz, np.uint32)
-    for low in range(0, source.rows, PIECE):
-        piece = X[low : low + PIECE]
+    for low in range(0, source.rows, NONZERO_PIECE_ROWS):
+        piece = X[low : low + NONZERO_PIECE_ROWS]
         there = piece != 0
         at = slice(indptr[low], indptr[low + len(piece)])
         data[at], indices[at] = piece[there], np.nonzero(there)[1]

@@ -21,7 +21,7 @@ from streammargin.tables.asked import ZERO, Asked
 from streammargin.tables.dates import is_time, parts_of, places_of
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import SHARES, SPELLINGS, read
+from streammargin.tables.spellings import SHARE_SIGNS, SPELLINGS, read
 from streammargin.tables.table import NamesBeside
 from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
@@ -109,7 +109,7 @@ def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     return found
 
 
-PLAIN = frozenset({"float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+NUMBER_TYPES = frozenset({"float", "double", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 
 
 def rows_of(
@@ -240,7 +240,7 @@ class _Apply(NamedTuple):
         """The numbers (m,) of a column of finite numbers, as most are in a wide table; None for another column."""
         if column.kind != NUMBER or column.spelling or column.indicator:
             return None
-        if str(given.type) not in PLAIN or given.null_count:
+        if str(given.type) not in NUMBER_TYPES or given.null_count:
             return None
         numbers: np.ndarray = given.to_numpy().astype(np.float64, copy=False)
         return numbers if np.isfinite(numbers).all() else None
@@ -288,7 +288,7 @@ class _Apply(NamedTuple):
         kind = kind_of(values.type)
         if kind == "words":
             values, kind = self._read(column, values, column.spelling), "number"
-        elif kind == "number" and column.spelling.partition(" ")[2] in SHARES:  # 0.12 may be 12% or 0.12%
+        elif kind == "number" and column.spelling.partition(" ")[2] in SHARE_SIGNS:  # 0.12 may be 12% or 0.12%
             raise DataError(
                 f"{self._where(column, 0)}: numbers without the sign that they had in training "
                 f"({column.spelling}); write it behind each, in a column of text"

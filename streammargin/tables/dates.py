@@ -52,9 +52,9 @@ PATTERNS = {
     TIME: f"^{_CLOCK}{_ZONE}$",
 }  # fmt: skip
 MONTHLY = {"year and month", "month and year", "month by name, year"}  # without a day
-NAMES = list(PATTERNS)
+DATE_SPELLINGS = list(PATTERNS)
 POSSIBLE = re.compile("[0-9](?:[/:]|.*[-/.A-Za-z ].*[0-9])|[A-Za-z]{3}")  # quickly told from a number
-OTHERS = {  # parts of a date or time, and the names of their columns
+DATE_PARTS = {  # parts of a date or time, and the names of their columns
     "month": [f"month={month}" for month in range(1, 13)],
     "day of the week": [f"day of the week={day}" for day in WEEKDAYS],
     "hour": [f"hour={hour}" for hour in range(24)],
@@ -66,7 +66,7 @@ def readings(fitting: Collection[str], order: object) -> list[str]:
 
     order: DAY_FIRST or MONTH_FIRST if it was asked for.
     """
-    found = [name for name in NAMES if name in fitting]
+    found = [name for name in DATE_SPELLINGS if name in fitting]
     return [str(order)] if order in found else found
 
 
@@ -128,7 +128,7 @@ def _offset(zone: str) -> int:
 
 
 class DateParts(NamedTuple):
-    """Parts of dates (m,) int64: days since 1970, and years, or None for times of the day; others, by OTHERS, from 0.
+    """Parts of dates (m,) int64: days since 1970, years, or None for times of the day; others, by DATE_PARTS, from 0.
 
     timed: whether one is not at midnight.
     """
@@ -194,7 +194,7 @@ class Dates:
         without |= set() if self.timed else {"hour"}
         return tuple(
             name
-            for part, names in OTHERS.items()
+            for part, names in DATE_PARTS.items()
             for number, name in enumerate(names)
             if part not in without and (part, number) in self.others
         )
@@ -204,7 +204,7 @@ def places_of(parts: DateParts, words: tuple[str, ...]) -> Iterator[np.ndarray]:
     """The places (m,) of month, day of the week and hour among these words; -1 for one that is not there."""
     at = {word: place for place, word in enumerate(words)}
     for part, found in parts.others.items():
-        own = np.array([at.get(name, -1) for name in OTHERS[part]])
+        own = np.array([at.get(name, -1) for name in DATE_PARTS[part]])
         if (own >= 0).any():
             yield own[found]
 

@@ -20,14 +20,14 @@ from streammargin.tables.matrices import market
 from streammargin.tables.textfile import Text, plain_stem
 from streammargin.wording import warn
 
-PLACES = ("matrices", "readers")  # folders of the modules that list formats in FORMATS, tried in this order
+FORMAT_FOLDERS = ("matrices", "readers")  # folders of the modules that list formats in FORMATS, tried in this order
 OPENERS = ("open", "folder")  # modules there that open what is found here, and so import this module
 
 
 def _found() -> dict[str, FileFormat]:
     """The formats by name."""
     found: dict[str, FileFormat] = {}
-    for place in PLACES:
+    for place in FORMAT_FOLDERS:
         for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), place)]):
             if one.name not in OPENERS:
                 module = importlib.import_module(f"{__package__}.{place}.{one.name}")

@@ -24,7 +24,7 @@ from streammargin.tables import dates, spellings
 from streammargin.tables.asked import INDICATOR, ZERO, Asked
 from streammargin.tables.dates import Dates
 from streammargin.tables.readers.base import Reader, words_of
-from streammargin.tables.spellings import COMMA, DATES, HELPERS, NUMBERS, PAIRS, TRUTH, of_kind, of_word, read
+from streammargin.tables.spellings import COMMA, DATE_KIND, HELPERS, NUMBER_KIND, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Rising, Tallied, first_word, no_label, tally
 from streammargin.wording import counted, joined, note, short, shown, warn
@@ -37,7 +37,7 @@ LOOKED_AT = 1000  # words that tell whether they are text
 
 
 class ReadAs(NamedTuple):
-    """NUMBERS, DATES or WORDS; for the first two their spelling, or several that differ in the values."""
+    """NUMBER_KIND, DATE_KIND or WORDS; for the first two their spelling, or several that differ in the values."""
 
     kind: str = WORDS
     spellings: tuple[str, ...] = ()
@@ -71,17 +71,17 @@ def hold(names: Sequence[str]) -> str:
 def reading_of(found: Tallied, asked: Asked, typed: bool) -> ReadAs:
     """How a column is read."""
     if found.dates.count:
-        return ReadAs(DATES, (dates.TIME if found.dates.first is None else dates.NATIVE,))
+        return ReadAs(DATE_KIND, (dates.TIME if found.dates.first is None else dates.NATIVE,))
     if not found.words or found.numbers or found.category:
         return ReadAs()
     if not found.many and (pair := spellings.pair_of(found.words)):
-        return ReadAs(NUMBERS, (pair,))
+        return ReadAs(NUMBER_KIND, (pair,))
     if typed and spellings.WHOLE in found.forms:  # a table that has numbers, too, has digits as text on purpose
         return ReadAs()
     if numbers := spellings.readings(found.forms, asked.decimal):
-        return ReadAs(NUMBERS, tuple(numbers))
+        return ReadAs(NUMBER_KIND, tuple(numbers))
     if days := dates.readings(found.forms, asked.dates):
-        return ReadAs(DATES, tuple(days))
+        return ReadAs(DATE_KIND, tuple(days))
     return ReadAs()
 
 
@@ -92,7 +92,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str,
         for name, found in tallies.items()
         if readings[name].kind == WORDS and found.words and not found.category
     }
-    for kind in (NUMBERS, DATES):
+    for kind in (NUMBER_KIND, DATE_KIND):
         odd = {name: words for name, found in left.items() if (words := _strangers(found, kind))}
         left = {name: found for name, found in left.items() if name not in odd}
         if not odd:
@@ -100,7 +100,7 @@ def mixed(reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str,
         name = next(iter(odd))
         where, word = first_word(reader, name, odd[name].__contains__)
         hint = f"replace what is not a {kind}, or make categories of all with `categorical={joined(list(odd))}`"
-        what = "is not a finite number" if kind == NUMBERS else "is not a date"
+        what = "is not a finite number" if kind == NUMBER_KIND else "is not a date"
         few = [name for name in odd if not tallies[name].many and len(tallies[name].words) <= MOST_WORDS]
         mends = {CATEGORICAL: few, DROP: [name for name in odd if name not in few]}
         if len(odd) > 1:
@@ -127,8 +127,8 @@ def _strangers(found: Tallied, kind: str) -> set[str]:
     words = list(found.words)
     fits = of_kind(pa.array(words, pa.string()), kind).tolist()
     inside = {word for word, fit in zip(words, fits, strict=True)
-              if fit or (kind == NUMBERS and number_in(word) is not None)}  # fmt: skip
-    values = sum(found.words[word] for word in inside) + (found.numbers if kind == NUMBERS else 0)
+              if fit or (kind == NUMBER_KIND and number_in(word) is not None)}  # fmt: skip
+    values = sum(found.words[word] for word in inside) + (found.numbers if kind == NUMBER_KIND else 0)
     if not values or 2 * values < found.rows - found.gaps:
         return set()
     if (others := set(words) - inside) or found.numbers:
@@ -152,7 +152,7 @@ def undecided(
     reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], asked: Asked
 ) -> Iterator[Said]:
     """Columns that may be read in several ways, and dates unless they were asked for."""
-    numbers = [name for name, reading in readings.items() if reading.kind == NUMBERS and len(reading.spellings) > 1]
+    numbers = [name for name, reading in readings.items() if reading.kind == NUMBER_KIND and len(reading.spellings) > 1]
     if numbers:
         name = numbers[0]
         values = lambda word: [spelt(_value(word, each)) for each in readings[name].spellings]  # noqa: E731
@@ -166,7 +166,7 @@ def undecided(
         else:
             yield Said(f"{len(numbers)} columns hold ambiguous numbers, as in {where}, where {said}: "
                        f"{all_of(numbers)}", hint, numbers, {})  # fmt: skip
-    days = [name for name, reading in readings.items() if reading.kind == DATES]
+    days = [name for name, reading in readings.items() if reading.kind == DATE_KIND]
     doubtful = [name for name in days if len(readings[name].spellings) > 1]
     if days and (asked.dates is None or doubtful):
         names = days if asked.dates is None else doubtful
@@ -193,9 +193,9 @@ def told(tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], kind: s
         if reading.kind != kind:
             continue
         words = [word for word in tallies[name].words if number_in(word) is None]
-        if words and kind == NUMBERS and reading.spelling != spellings.TRUTH:
+        if words and kind == NUMBER_KIND and reading.spelling != spellings.TRUTH:
             said.append(f"{short(name)} ({shown(words[0])} is {spelt(_value(words[0], reading.spelling))})")
-        elif words and kind == DATES:
+        elif words and kind == DATE_KIND:
             value = read(pa.array(words[:1]).dictionary_encode(), reading.spelling)[0][0]
             said.append(f"{short(name)} ({shown(words[0])} is {value})")
     return listed(said)
@@ -473,7 +473,7 @@ def _settled(
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
-    for kind in (NUMBERS, DATES):
+    for kind in (NUMBER_KIND, DATE_KIND):
         if remark := told(tallies, readings, kind):
             note(f"{table.name}: read as {kind}s: {remark}")
     spelt = {name: reading.spelling for name, reading in readings.items()
@@ -498,9 +498,9 @@ def _check_texts(table: Table, tallies: dict[str, Tallied]) -> None:
 def _column(table: Table, name: str, found: Tallied, reading: ReadAs) -> Column:
     """The column of a schema for what was found."""
     indicator = table.asked.missing == INDICATOR and found.gaps > 0
-    if reading.kind == DATES:
+    if reading.kind == DATE_KIND:
         return _date(table, name, found.dates, reading.spelling, indicator)
-    if reading.kind == NUMBERS or not found.words:
+    if reading.kind == NUMBER_KIND or not found.words:
         return _number(table, name, found, reading.spelling, indicator)
     return _category(name, found, table.asked.missing)
 

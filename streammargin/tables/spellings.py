@@ -15,10 +15,10 @@ from streammargin.arrow import pa, pc
 from streammargin.tables import dates
 
 POINT, COMMA = "point", "comma"  # the decimal mark
-PLAIN, WHOLE, UNMARKED = "plain", "whole", "unmarked"  # numbers of programs; without a point; neither point nor comma
-SHARES = {"%": "%|％", "‰": "‰"}  # a number without the sign is no share
+PLAIN_NUMBER, WHOLE, UNMARKED = "plain", "whole", "unmarked"  # of programs; without a point; neither point nor comma
+SHARE_SIGNS = {"%": "%|％", "‰": "‰"}  # a number without the sign is no share
 UNITS = {
-    **SHARES,
+    **SHARE_SIGNS,
     "$": r"US ?\$|\$|USD",
     "€": "€|EUR",
     "£": "£|GBP",
@@ -62,7 +62,7 @@ def _pattern(mark: str, unit: str) -> str:
     before = rf"{sign}?{unit_of}{digits}|{unit_of}(?:{signs})|\({unit_of}{digits}{_BLANK}?\)"
     behind = rf"{sign}?{digits}{_BLANK}?{unit_of}|\({digits}{_BLANK}?{unit_of}\)|(?:{signs}){_BLANK}?{unit_of}"
     behind += rf"|{digits}{_BLANK}?{unit_of}{_MINUS}"
-    alone = _ZERO if unit in SHARES else signs
+    alone = _ZERO if unit in SHARE_SIGNS else signs
     return f"^(?:{before}|{behind}|{alone})$"
 
 
@@ -72,15 +72,15 @@ def _name(mark: str, unit: str) -> str:
 
 # all spellings but words of PAIRS; the last three only tell readings apart
 OF_NUMBERS = {_name(mark, unit): _pattern(mark, unit) for mark in (POINT, COMMA) for unit in ("", *UNITS)} | {
-    PLAIN: rf"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}$",
+    PLAIN_NUMBER: rf"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+){_EXPONENT}$",
     WHOLE: "^[+-]?[0-9]+$",
     UNMARKED: "^(?:[^.,]|[A-Za-z][.])*$",  # Rs. 500 has none
 }
-HELPERS = {PLAIN, WHOLE, UNMARKED}
-NAMES = [name for name in OF_NUMBERS if name not in HELPERS]
+HELPERS = {PLAIN_NUMBER, WHOLE, UNMARKED}
+NUMBER_SPELLINGS = [name for name in OF_NUMBERS if name not in HELPERS]
 MARKS = (POINT, COMMA)
-MONEY = {mark: [_name(mark, unit) for unit in UNITS if unit not in SHARES] for mark in MARKS}  # they fit plain numbers
-WITH_UNIT = [name for name in NAMES if name not in MARKS]
+MONEY = {mark: [_name(mark, unit) for unit in UNITS if unit not in SHARE_SIGNS] for mark in MARKS}  # they fit numbers
+WITH_UNIT = [name for name in NUMBER_SPELLINGS if name not in MARKS]
 # what tells quickly that a word may be of these
 UNIT = rf"(?i:{'|'.join(UNITS.values())})|^{_ZERO}$"
 
@@ -90,13 +90,13 @@ def readings(fitting: Collection[str], decimal: str | None) -> list[str]:
 
     decimal: the mark that was asked for, if any.
     """
-    marks = [name for name in NAMES if name in fitting]
+    marks = [name for name in NUMBER_SPELLINGS if name in fitting]
     units = {name.partition(" ")[2] for name in marks}
     unit = "" if "" in units else min(units, default="")  # money may lack its unit, so that all units fit plain numbers
     marks = [mark for mark in (POINT, COMMA) if _name(mark, unit) in marks]
     if decimal in marks:
         marks = [decimal]
-    elif len(marks) > 1 and (UNMARKED in fitting or PLAIN in fitting):
+    elif len(marks) > 1 and (UNMARKED in fitting or PLAIN_NUMBER in fitting):
         marks = [POINT]
     return [_name(mark, unit) for mark in marks]
 
@@ -129,11 +129,11 @@ def numbers_in(words: pa.Array, spelling: str) -> np.ndarray:
 
 
 PATTERNS = OF_NUMBERS | dates.PATTERNS
-ALL = frozenset(PATTERNS)
-ORDER = (*MARKS, *sorted(ALL.difference(MARKS)))
-SPELLINGS = {"", *NAMES, *PAIRS, *dates.NAMES}  # that a schema may have
-NUMBERS, DATES = "number", "date"
-LONGEST = 64  # bytes of a number or a date
+ALL_SPELLINGS = frozenset(PATTERNS)
+ORDER = (*MARKS, *sorted(ALL_SPELLINGS.difference(MARKS)))
+SPELLINGS = {"", *NUMBER_SPELLINGS, *PAIRS, *dates.DATE_SPELLINGS}  # that a schema may have
+NUMBER_KIND, DATE_KIND = "number", "date"
+LONGEST_SPELLING = 64  # in bytes, of a number or a date
 
 
 @functools.cache
@@ -141,12 +141,12 @@ def _compiled(form: str) -> re.Pattern[str]:
     return re.compile(PATTERNS[form])
 
 
-def of_word(word: str, forms: frozenset[str] = ALL) -> frozenset[str]:
+def of_word(word: str, forms: frozenset[str] = ALL_SPELLINGS) -> frozenset[str]:
     """Those of these forms that fit a word; none if it is no number and no date."""
-    if len(word) > LONGEST or not re.search("[0-9]", word):
+    if len(word) > LONGEST_SPELLING or not re.search("[0-9]", word):
         return frozenset()
     tried = [*HELPERS, *MARKS]
-    tried += dates.NAMES if dates.POSSIBLE.search(word) else []
+    tried += dates.DATE_SPELLINGS if dates.POSSIBLE.search(word) else []
     tried += WITH_UNIT if re.search(UNIT, word) else []
     found = {form for form in tried if _compiled(form).match(word)}
     for mark in found.intersection(MARKS):
@@ -182,9 +182,9 @@ def of_kind(words: pa.Array, kind: str) -> np.ndarray:
     found = np.zeros(len(words), bool)
     if 2 * np.count_nonzero(_match(words, "[0-9]")) < len(words):  # hardly any of them
         return found
-    for name in MARKS if kind == NUMBERS else dates.NAMES:
+    for name in MARKS if kind == NUMBER_KIND else dates.DATE_SPELLINGS:
         found |= fits(words, name)
-    if kind == NUMBERS:
+    if kind == NUMBER_KIND:
         with_unit = np.flatnonzero(~found & _match(words, UNIT))
         rest = words.take(pa.array(with_unit))
         for name in WITH_UNIT if len(rest) else ():

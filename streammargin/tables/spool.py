@@ -280,7 +280,7 @@ class Staged(Reader):
 
 
 Check = Callable[[int, int, int], None]  # of rows, columns, and the least bytes of a row
-EXACT = {"float", "halffloat", "int8", "uint8", "int16", "uint16", "bool"}  # types whose values float32 has
+EXACT_FLOAT32_TYPES = {"float", "halffloat", "int8", "uint8", "int16", "uint16", "bool"}  # whose values float32 has
 
 
 @dataclass(frozen=True)
@@ -469,7 +469,7 @@ class Numbers:
         self.schema = Schema(columns, table.labels, "float32", named, weight=table.weight)
         self.dated = [pa.types.is_integer(table.reader.types[name]) for name in table.values]  # all read as dates
         self.rising = [Rising(dated) for dated in self.dated]
-        self._exact = [str(table.reader.types[name]) in EXACT for name in table.values]
+        self._exact = [str(table.reader.types[name]) in EXACT_FLOAT32_TYPES for name in table.values]
 
     def parts(self) -> Iterator[Batch]:
         """The rows in order. Raises OtherValues if a value does not fit; then nothing of it is good.

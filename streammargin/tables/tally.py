@@ -13,11 +13,11 @@ import numpy as np
 
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError
-from streammargin.matching import EXACT, is_plain
+from streammargin.matching import EXACT_BELOW, is_plain
 from streammargin.tables.dates import Dates, like_dates
 from streammargin.tables.header import is_number
 from streammargin.tables.readers.base import BLANKS, Reader
-from streammargin.tables.spellings import ALL, HELPERS, WHOLE, fits, fitting, read
+from streammargin.tables.spellings import ALL_SPELLINGS, HELPERS, WHOLE, fits, fitting, read
 from streammargin.tables.textfile import check_label
 from streammargin.tables.types import kind_of
 from streammargin.wording import how_far, joined, short, shown
@@ -78,7 +78,7 @@ class Tallied:
     rising: Rising = field(default_factory=Rising)
     words: Counter[str] = field(default_factory=Counter)
     category: bool = False
-    forms: frozenset[str] = ALL
+    forms: frozenset[str] = ALL_SPELLINGS
     many: bool = False
     full: bool = False
     letters: int = 0
@@ -302,7 +302,7 @@ def _check_spelt(reader: Reader, labels: pa.Array, row: int) -> None:
     """
     different = labels.dictionary
     with contextlib.suppress(pa.ArrowInvalid):
-        if np.all(np.abs(numbers_of(different)) < EXACT):  # not NaN
+        if np.all(np.abs(numbers_of(different)) < EXACT_BELOW):  # not NaN
             return
     for place, text in enumerate(different.to_pylist()):
         if is_number(text):

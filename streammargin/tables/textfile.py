@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
-from streammargin.matching import EXACT
+from streammargin.matching import EXACT_BELOW
 from streammargin.sizes import format_size
 from streammargin.wording import short
 
-PIECE = 4 << 20
+TEXT_PIECE = 4 << 20
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
 LONGEST_LINE = 1 << 24  # of svmlight and the like, and the longest field of a table
@@ -98,7 +98,7 @@ class Text:
     """
 
     name: str
-    piece: int = PIECE
+    piece: int = TEXT_PIECE
     most: int = LONGEST_LINE
     memory: int | None = None
 
@@ -239,5 +239,5 @@ def check_label(label: float, text: str, where: str) -> None:
     """Raises DataError for a label that is not finite, or so large that float64 rounds it."""
     if not math.isfinite(label):
         raise DataError(f"{where}: the label is {short(text)}; drop the row or give it a label")
-    if abs(label) >= EXACT:
+    if abs(label) >= EXACT_BELOW:
         raise DataError(f"{where}: the label {short(text)} is too large to be exact; number the classes below 2^53")

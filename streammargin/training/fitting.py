@@ -21,7 +21,7 @@ from streammargin.solvers import leaves
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Method, Solver, row_bytes_of, sum_bytes_of
 from streammargin.solvers.problem import Outputs, Problem
-from streammargin.solvers.registry import CLASSES, make_solver, names
+from streammargin.solvers.registry import SOLVER_CLASSES, make_solver, names
 from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
 from streammargin.training.hints import with_hints
@@ -32,8 +32,8 @@ from streammargin.wording import warn
 SHARDED = 26  # bits of the bytes of a shard, of rows that several processes read
 SEVERAL = "logistic"  # the loss of three classes and more, if none is given
 WORTH = 1 << 16  # least bytes of all rows that are told
-FAR = 64  # times the budget: a solver that needs more is no advice
-FREE = ("newton", "mirror")  # what keeps no number of a row and is named first: for a finite C, for the hard margin
+FAR_OVER_BUDGET = 64  # times: a solver that needs more is no advice
+WITHOUT_ROW_NUMBERS = ("newton", "mirror")  # named first: for a finite C, for the hard margin
 Fit = TypeVar("Fit")
 
 
@@ -127,8 +127,12 @@ class Fitting:
         except BudgetError as error:
             raise error if auto else self._with_what_fits(error) from None
         if auto and before is not None:
-            why, is_near = before.raw, before.least < FAR * self.budget
-            why = why if is_near else f"{why.partition(' plan needs ')[0]} plan needs over {FAR} times as much"
+            why, is_near = before.raw, before.least < FAR_OVER_BUDGET * self.budget
+            why = (
+                why
+                if is_near
+                else f"{why.partition(' plan needs ')[0]} plan needs over {FAR_OVER_BUDGET} times as much"
+            )
             warn(f"auto took {method}, which may take more reads, as {why}", "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return FittedSolver(method, problem, plan, better)
@@ -154,7 +158,7 @@ class Fitting:
         if not leaves.may_split(found[0], found[1].block_rows):
             return found
         size, free = sum_bytes_of(method, found[0]), self.budget - found[1].memory_bytes if found[0].resident else 0
-        if copies := leaves.copies(size, max(free, self.budget // leaves.SHARE)):
+        if copies := leaves.copies(size, max(free, self.budget // leaves.COPIES_BUDGET_PART)):
             with suppress(BudgetError):  # without copies blocks are not split
                 fewer = replace(problem, copies=copies, budget=max(0, problem.budget - copies * size))
                 split = plan_of(self.rows, method, fewer, self.labels, self.budget, used + copies * size)
@@ -243,7 +247,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     able = [method for method in methods if keeps_weights(method)]
     if not able:
         names = " or ".join(method.called for method in methods)
-        others = [other for other in map(make_solver, list(CLASSES)[1:]) if keeps_weights(other)]
+        others = [other for other in map(make_solver, list(SOLVER_CLASSES)[1:]) if keeps_weights(other)]
         finite, hard = (
             ", ".join(other.name for other in others if math.isinf(other.default_C) == at_inf)
             for at_inf in (False, True)
@@ -264,7 +268,7 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method], 
     if each * problem.rows < WORTH:
         return ""
     said, end = f"; {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all", ""
-    rest = (name for name in (*FREE, *names()) if name != Auto.name)
+    rest = (name for name in (*WITHOUT_ROW_NUMBERS, *names()) if name != Auto.name)
     for other in (*others, *map(make_solver, rest)):
         with suppress(UsageError):
             other.check(problem)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from streammargin.compiled.predict import total_of_residuals
-from streammargin.driver.learn.validate import SCORES, Errors, Validator, scored
+from streammargin.driver.learn.validate import SCORES_AT_ONCE, Errors, Validator, scored
 from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.matching import MAX_CLASSES
 from streammargin.options.folds import PAST, Folds, Known, Share
@@ -31,7 +31,7 @@ from streammargin.training import setup
 from streammargin.training.setup import Target
 from streammargin.wording import counted, note, short, warn
 
-MANY = 1 << 16  # most groups that are told apart and dealt in turn; of more each is dealt by itself
+MOST_DEALT_GROUPS = 1 << 16  # that are told apart and dealt in turn; of more each is dealt by itself
 LARGE = 2.0  # a fold of more rows than so many even ones is told
 
 # values of C times the mean ||x||^2: half a decade apart; a decade and two decades, if there is not enough memory
@@ -190,7 +190,7 @@ class FoldValidator(Validator):
     @staticmethod
     def bytes_of(problem: Problem) -> int:
         """The bytes of scores that are judged at a time."""
-        return 3 * 8 * max(SCORES, problem.count)
+        return 3 * 8 * max(SCORES_AT_ONCE, problem.count)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("labels", "reader")}
@@ -320,7 +320,7 @@ def _grouped(column: Source, count: int, seed: int, name: str) -> Slices:
     known = np.empty(0, np.uint64)
     for values in _values_of(column):
         known = np.union1d(known, digests_of(distinct(values)[0], seed))
-        if known.size > MANY:
+        if known.size > MOST_DEALT_GROUPS:
             known = known[:0]
             break
     if 0 < known.size < count:

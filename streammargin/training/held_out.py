@@ -13,7 +13,7 @@ from streammargin.files import found_in
 from streammargin.model.columns import order_of
 from streammargin.options.table import Options
 from streammargin.ordered import files_of
-from streammargin.reading.labels import NONE, SlicedLabels, codes_of_tasks
+from streammargin.reading.labels import NO_NUMBERS, SlicedLabels, codes_of_tasks
 from streammargin.reading.tasks import column_of, matched
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Slices, Source
@@ -104,9 +104,9 @@ def make_validator(
     """
     several, trials = problem.per_trial if problem.outputs.several else 1, problem.trials
     if problem.numeric:
-        codes, targets, counted = NONE if tasks is None else tasks, make_numbers(rows), rows.rows
+        codes, targets, counted = NO_NUMBERS if tasks is None else tasks, make_numbers(rows), rows.rows
     else:
-        targets, (codes, counted) = NONE, encode(rows, target, problem.workers, every)
+        targets, (codes, counted) = NO_NUMBERS, encode(rows, target, problem.workers, every)
         codes = codes if tasks is None else codes_of_tasks(tasks, codes, 2)
     reading, shift = rows.column_bytes(), target.shift
     labels = SlicedLabels(rows, codes, targets, shift=shift, reading=reading, outputs=several).settled()

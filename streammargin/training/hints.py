@@ -14,13 +14,13 @@ from streammargin.kernels.plain import Rbf
 from streammargin.losses import LOSSES, is_numeric, make_loss
 from streammargin.losses.base import has
 from streammargin.maps.rff import Rff
-from streammargin.options.table import FREE, Options
+from streammargin.options.table import FREE_BIAS, Options
 from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
-from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.solvers.registry import SOLVER_CLASSES, make_solver
 from streammargin.solvers.word import Auto
 
-MOST = 2  # hints that a message names
+MOST_HINTS = 2  # that a message names
 MAPPED = 500  # columns of a map that stands for a kernel
 Supported = Callable[[Options], Method | None]  # the solver that supports these options, if there is one
 
@@ -48,7 +48,7 @@ def with_hints(options: Options, supported: Supported) -> Iterator[None]:
 
 
 def hints(options: Options, supported: Supported) -> list[str]:
-    """Changes with which a solver supports the options, as a sentence has them: at most MOST, each as small as can be.
+    """Changes with which a solver supports the options, as a sentence has them: MOST_HINTS, each as small as can be.
 
     Another loss or penalty is named if another solver alone is not enough.
     """
@@ -58,8 +58,8 @@ def hints(options: Options, supported: Supported) -> list[str]:
     same = [values for values in every if values and values[0].same]
     found = _fewest(options, same, supported)
     if found and found[0].startswith("use `solver="):
-        return found[:MOST]
-    return list(dict.fromkeys([*found[:1], *_fewest(options, every, supported)]))[:MOST]
+        return found[:MOST_HINTS]
+    return list(dict.fromkeys([*found[:1], *_fewest(options, every, supported)]))[:MOST_HINTS]
 
 
 def _fewest(options: Options, every: Sequence[list[Change]], supported: Supported) -> list[str]:
@@ -87,7 +87,7 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
     """The changes of each option, the gentlest first; those of the objective come last."""
     loss = None if options.loss is None else make_loss(options.loss)
     numeric = loss is not None and is_numeric(loss.terms())
-    solvers = [make_solver(name) for name in list(CLASSES)[1:]]
+    solvers = [make_solver(name) for name in list(SOLVER_CLASSES)[1:]]
     finite = options.kernel is not None if loss is None else has(loss.terms(), "step")
     if options.auto and options.costs is None and finite:  # what was asked for is no hard margin
         solvers = [one for one in solvers if math.isfinite(one.default_C)]
@@ -96,7 +96,7 @@ def _changes(options: Options) -> Iterator[Iterator[Change]]:
         yield iter([Change("map", Rff(MAPPED, options.kernel.gamma))])
     if not numeric and options.multiclass != "ovr":
         yield iter([Change("multiclass", "ovr")])
-    if options.bias == FREE:
+    if options.bias == FREE_BIAS:
         yield iter([Change("bias", 1.0 if options.kernel is None else 0.0)])  # that of a kernel machine is free or none
     if options.top < math.inf:
         assert loss is not None

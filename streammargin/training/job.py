@@ -29,7 +29,7 @@ from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
 from streammargin.options.folds import Folds, Share
-from streammargin.options.table import FREE, MAY_CHANGE, MIDWAY, Options
+from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, Options
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.base import Point
@@ -97,7 +97,7 @@ class Job:
             "solver": str(self.method),
             "loss": str(make_loss(self.method.default_loss if self.options.loss is None else self.options.loss)),
             "C": costs if len(costs) > 1 else costs[0] if self.options.path is None else str(self.options.path),
-            "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.problem.column,
+            "bias": MIDWAY_BIAS if self.options.midway else FREE_BIAS if self.problem.free else self.problem.column,
             "p": self.problem.p,
             "multiclass": None if self.problem.numeric else "joint" if self.problem.all_scores else "ovr",
         }

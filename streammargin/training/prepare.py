@@ -47,7 +47,7 @@ from streammargin.transforms.chain import Chain
 from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers
 
-FIRST = 1 << 20  # bytes of the first rows that may be counts
+COUNTS_SAMPLE_BYTES = 1 << 20  # bytes of the first rows that may be counts
 COUNTED = 10.0  # whole numbers above it are counts of molecules, and no marks or classes
 
 
@@ -291,10 +291,10 @@ def _tell_counts(cells: Source, options: Options) -> None:
 
     Also say that fractions may be logarithms already, if the steps take those of totals.
     """
-    bounds, words = cells.bounds(FIRST)[:2], [step.name for step in options.steps]
+    bounds, words = cells.bounds(COUNTS_SAMPLE_BYTES)[:2], [step.name for step in options.steps]
     logs = "total" in words and "log1p" in words
     changed = not logs and (options.steps or options.scaling[0] != "none")
-    if changed or cells.buffer_bytes(bounds) > 2 * FIRST:
+    if changed or cells.buffer_bytes(bounds) > 2 * COUNTS_SAMPLE_BYTES:
         return
     block = cells.read(0, int(bounds[1]), cells.allocate(bounds))
     values = values_of(block)

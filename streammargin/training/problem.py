@@ -14,12 +14,12 @@ from streammargin.kernels import make_kernel
 from streammargin.losses import LOSSES, terms_of
 from streammargin.losses.base import coupled, has
 from streammargin.matching import MAX_CLASSES, number_in
-from streammargin.options.table import FREE, Options
+from streammargin.options.table import FREE_BIAS, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns, Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.reading import plan
-from streammargin.reading.labels import NONE, SlicedLabels, codes_of_tasks
+from streammargin.reading.labels import NO_NUMBERS, SlicedLabels, codes_of_tasks
 from streammargin.reading.tasks import Tasks
 from streammargin.solvers.problem import Outputs, Problem
 from streammargin.sources.arrays import as_weights
@@ -33,8 +33,8 @@ from streammargin.training.task import Task
 from streammargin.wording import short, shortened, shown, warn
 from streammargin.workers import ALONE, Workers
 
-FEW = 8 << 20  # bytes
-MANY = 100  # labels that most often show that there are more than two
+HELD_LABEL_BYTES = 8 << 20
+TRIED_LABELS = 100  # they most often show that there are more than two
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
@@ -59,8 +59,8 @@ def read_labels(
     column = options.column(task.costs)
     weights = source.sample_weight()
     labels = SlicedLabels(
-        source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
-        reading=source.column_bytes(),
+        source, NO_NUMBERS, NO_NUMBERS, NO_NUMBERS if weights is None else weights,
+        NO_NUMBERS if own is None else _epsilons(own, source), reading=source.column_bytes(),
     )  # fmt: skip
     if tasks is not None:
         target, labels, known = of_tasks(task, options, labels, column, tasks, workers)
@@ -83,7 +83,7 @@ def make_problem(source: Source, task: Task, options: Options, read: LabelsRead,
     per_trial = len(target.positive)
     penalty = make_objective(source, options, free=False, lines=per_trial)
     by_default = options.bias is None and (options.kernel is not None or not isinstance(penalty, LpSquare))
-    free = column != 0.0 and (options.bias == FREE or by_default)
+    free = column != 0.0 and (options.bias == FREE_BIAS or by_default)
     if free:
         penalty = make_objective(source, options, free, per_trial)
     costs = np.repeat(np.array(task.costs), per_trial)
@@ -236,7 +236,9 @@ def _centred(
     task: Task, target: Target, labels: SlicedLabels, names: Sequence[str] | None, tasks: int = 0
 ) -> tuple[Target, SlicedLabels]:
     """The targets less the best constants; names: of the outputs, or of so many tasks."""
-    few = labels.all() if labels.rows * labels.row_bytes <= FEW else labels  # a quantile takes some 80 reads of them
+    few = (
+        labels.all() if labels.rows * labels.row_bytes <= HELD_LABEL_BYTES else labels
+    )  # a quantile takes some 80 reads of them
     shifts = best_constants(few, task.loss, tasks)
     shift = shifts if tasks or shifts.size > 1 else float(shifts[0])
     labels = replace(labels, shift=shift)
@@ -317,7 +319,7 @@ def say_if_classes(labels: SlicedLabels, loss: str) -> None:
     """Warn of targets of present rows that are two whole numbers, as classes are."""
     found: set[float] = set()
     for piece in labels.pieces():
-        found |= set(np.unique(piece.targets[piece.codes >= 0][:MANY]).tolist())
+        found |= set(np.unique(piece.targets[piece.codes >= 0][:TRIED_LABELS]).tolist())
         if len(found) <= 2:
             found |= set(np.unique(piece.targets[piece.codes >= 0]).tolist())
         if len(found) > 2:

@@ -15,12 +15,12 @@ from streammargin.errors import UsageError
 from streammargin.losses.ratings import RATINGS as WORDS
 from streammargin.losses.ratings import AbsoluteRatingError
 from streammargin.model.base import Model
-from streammargin.model.ratings import LEVELS, NAMES, RatingsModel, known_loss
+from streammargin.model.ratings import LEVELS, TABLE_NAMES, RatingsModel, known_loss
 from streammargin.options.costs import Costs, Path
 from streammargin.options.table import Options
 from streammargin.points.base import Point
 from streammargin.points.factors import Factors
-from streammargin.reading.labels import NONE, SlicedLabels
+from streammargin.reading.labels import NO_NUMBERS, SlicedLabels
 from streammargin.reading.plan import Plan
 from streammargin.result import TrainResult
 from streammargin.rows.labels import RowLabels
@@ -113,7 +113,7 @@ def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_t
 
 def read_ratings(source: Source) -> LabelsRead:
     """Facts read from the ratings, which are labels."""
-    labels = SlicedLabels(source, NONE, make_numbers(source), reading=source.column_bytes())
+    labels = SlicedLabels(source, NO_NUMBERS, make_numbers(source), reading=source.column_bytes())
     largest = largest_targets(labels)
     check_numbers(largest, source.name)
     known = Survey(np.full((2, 1, 1), float(source.rows)), np.empty(0), False)
@@ -162,7 +162,7 @@ class RatingsJob(Job):
 
     def _model(self, problem: Problem, outcome: Outcome, answer: Point, header: dict[str, object]) -> Model:
         assert isinstance(answer, Factors)
-        header |= {LEVELS: self.ratings.levels.tolist(), NAMES: list(self.ratings.entries.names)}
+        header |= {LEVELS: self.ratings.levels.tolist(), TABLE_NAMES: list(self.ratings.entries.names)}
         return RatingsModel(answer, header, *(names.listed for names in self.ratings.names))
 
     def _more(self, problem: Problem, outcome: Outcome, answer: Point) -> dict[str, object]:

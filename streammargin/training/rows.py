@@ -27,7 +27,7 @@ from streammargin.training.job import Job
 from streammargin.training.prepare import prepare
 from streammargin.training.task import make_task
 
-NAMES = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
+TABLE_OPTIONS = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
 SPOOL = "spool"
 
 
@@ -45,7 +45,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         options = _without(options, [], y=several)
     # labels in an array: the columns of a frame are all values
     beside = not isinstance(options.y, (str, int, tuple, type(None)))
-    given = [name for name in NAMES if getattr(options, name) is not None]
+    given = [name for name in TABLE_OPTIONS if getattr(options, name) is not None]
     if is_table(data) or is_matrix(data):
         _check_before(options)
     if options.of_files is not None and (is_path(data) or is_shards(data)) and not is_table(data):
@@ -69,7 +69,7 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         tasks, cv = None if options.tasks is None else TASKS, options.cv
         if isinstance(cv, Folds) and cv.by is not None:  # written beside the rows, as tasks are
             cv = cv.replace(by=TASKS)
-        return source, _without(options, ["y", "sample_weight", *NAMES], valid=valid, tasks=tasks, cv=cv)
+        return source, _without(options, ["y", "sample_weight", *TABLE_OPTIONS], valid=valid, tasks=tasks, cv=cv)
     if is_table(data) and given:
         raise UsageError(f"`{given[0]}` is for tables that hold their labels; add them as a column, and name it in `y`")
     spooled_away = is_spooled(data, options)
@@ -107,12 +107,12 @@ class DataKind(NamedTuple):
     paths: Callable[[object], list[str]]
 
 
-ROWS = DataKind(from_tables, prepare, paths_of)
+ROW_DATA = DataKind(from_tables, prepare, paths_of)
 
 
 def train_rows(
     data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    elsewhere: Elsewhere | None = None, given: DataKind = ROWS,
+    elsewhere: Elsewhere | None = None, given: DataKind = ROW_DATA,
 ) -> TrainResult:  # fmt: skip
     """Train on a path, a list of paths, (X, y), X, a Source or a table; elsewhere: who holds the rows of a reader."""
     say_if_trained_on(data, options.held_out)

@@ -13,7 +13,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss, terms
 from streammargin.matching import Codes, plain
 from streammargin.model.linear import model_of
-from streammargin.options.table import FREE, Options, Where
+from streammargin.options.table import FREE_BIAS, Options, Where
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns
 from streammargin.points.base import Point
@@ -23,7 +23,7 @@ from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.problem import Outputs, Problem
-from streammargin.solvers.registry import CLASSES
+from streammargin.solvers.registry import SOLVER_CLASSES
 from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.checks import check_block
@@ -37,7 +37,7 @@ from streammargin.wording import short
 
 def streaming_solvers() -> list[str]:
     """Names of the solvers that keep nothing per row."""
-    return [name for name, cls in CLASSES.items() if issubclass(cls, StreamSolver)]
+    return [name for name, cls in SOLVER_CLASSES.items() if issubclass(cls, StreamSolver)]
 
 
 class Learner:
@@ -61,7 +61,7 @@ class Learner:
         )
         if options.midway:
             raise UsageError("`bias=midway` needs a second read of all rows; give the bias of a stream as a number")
-        if options.bias == FREE:
+        if options.bias == FREE_BIAS:
             raise UsageError("solvers of streams penalise the constant; give `bias` as a number")
         if options.class_weight == "balanced":
             raise UsageError(

@@ -10,7 +10,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import make_kernel
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
-from streammargin.options.table import FREE, Options, Where
+from streammargin.options.table import FREE_BIAS, Options, Where
 from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
 from streammargin.solvers.proof.kept import NEEDED
@@ -83,7 +83,7 @@ def check_kernel(options: Options) -> None:
     """UsageError for options that a kernel machine does not have."""
     if str(options.penalty) != DEFAULT:
         raise UsageError("a kernel machine has the penalty l2 of its own space; leave out `penalty`")
-    if options.bias is not None and options.bias not in (FREE, 0.0):
+    if options.bias is not None and options.bias not in (FREE_BIAS, 0.0):
         raise UsageError(
             "the constant of a kernel machine is free, or there is none; leave out `bias`, or give `bias=0`"
         )

@@ -11,8 +11,8 @@ from streammargin.rows.blocks import Block, DenseBlock, alone, values_of
 from streammargin.transforms.base import Learned, RowFault, Stored, Transform, TransformSums
 from streammargin.words import Family
 
-PIECE = 1 << 15  # values that take all steps at a time; a longer row takes them alone
-COPIES = 5  # of a piece, in float64, that steps make
+STEPPED_VALUES = 1 << 15  # values that take all steps at a time; a longer row takes them alone
+STEPPED_COPIES = 5  # of a piece, in float64, that steps make
 NAME = "transform"  # the arrays of a model file have this name, and others that begin with it
 
 
@@ -61,7 +61,7 @@ class Chain:
     def nbytes(self, features: int) -> int:
         """Bytes of what the steps learn, and of the pieces that they work on."""
         arrays = 8 * features * sum(len(link.step.learns) for link in self.links)
-        return arrays + 8 * COPIES * PIECE
+        return arrays + 8 * STEPPED_COPIES * STEPPED_VALUES
 
     def rows(self, block: Block) -> Block:
         """A copy of the rows after all steps. RowFault."""
@@ -75,7 +75,7 @@ class Chain:
         starts = np.arange(block.rows() + 1) * block.features() if isinstance(block, DenseBlock) else block.indptr
         low = 0
         while low < block.rows():
-            high = max(low + 1, int(np.searchsorted(starts, starts[low] + PIECE, side="right")) - 1)
+            high = max(low + 1, int(np.searchsorted(starts, starts[low] + STEPPED_VALUES, side="right")) - 1)
             own = slice(int(starts[low]), int(starts[high]))
             columns = None if dense else block.indices[own]  # type: ignore[union-attr]
             rows = Stored(starts[low : high + 1] - starts[low], columns, block.features(), before[own])

@@ -40,7 +40,7 @@ from streammargin.__main__ import main
 
 numbers, left = [int(number) for number in sys.argv[1].split(",")], list(range(1, int(sys.argv[2])))
 sys.argv = ["streammargin", *sys.argv[3:]]
-entry.AGAIN, checkpoint.SHARE = 0.1, math.inf
+entry.AGAIN, checkpoint.WRITING_TIME_SHARE = 0.1, math.inf
 write = checkpoint.write_slot
 
 def write_and_strike(*given):
@@ -345,7 +345,7 @@ from streammargin.__main__ import main
 
 failure, folder, sys.argv = sys.argv[1], sys.argv[2], ["streammargin", *sys.argv[3:]]
 mount = lambda *words: subprocess.run(["mount", *words, folder], check=True)
-checkpoint.SHARE = math.inf
+checkpoint.WRITING_TIME_SHARE = math.inf
 mount("-t", "tmpfs", "-o", "size=4m", "none")
 write, left = checkpoint.write_slot, [1, 2]
 

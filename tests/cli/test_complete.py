@@ -192,9 +192,9 @@ def test_verify_reads_ratings_that_do_not_fit_into_memory(tmp_path, monkeypatch)
     path = str(tmp_path / "f.npz")
     sm.complete((I, J, VALUES), C=0.5).model.save(path)
     checks = verify_ratings(path, (I, J, VALUES))
-    monkeypatch.setattr(spool, "SHARE", 1e-9)
-    for piece in (completed.PIECE, 7):
-        monkeypatch.setattr(completed, "PIECE", piece)
+    monkeypatch.setattr(spool, "ENTRIES_BUDGET_SHARE", 1e-9)
+    for piece in (completed.ENTRIES_AT_ONCE, 7):
+        monkeypatch.setattr(completed, "ENTRIES_AT_ONCE", piece)
         again = verify_ratings(path, (I, J, VALUES))
         assert [check.name for check in again] == [check.name for check in checks]
         assert all(one.found == pytest.approx(two.found, rel=1e-9) for one, two in zip(checks, again, strict=True))

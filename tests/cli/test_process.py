@@ -244,7 +244,7 @@ from streammargin.files import replacing, temporary_folder
 
 entry.AGAIN = 0.1
 def hang():
-    last_resort.PATIENCE = 0.5
+    last_resort.CALL_PATIENCE = 0.5
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 def twice():
@@ -338,7 +338,7 @@ def test_the_last_resort_ends_a_process_whose_messages_nobody_reads(full_pipe):
     code = (
         "import hashlib, os, signal, sys, threading; import streammargin.cli.entry as entry\n"
         "from streammargin.cli import last_resort\n"
-        "last_resort.PATIENCE = 0.5\n"
+        "last_resort.CALL_PATIENCE = 0.5\n"
         "def job():\n"
         "    threading.Thread(target=print, args=('x' * 9999,), kwargs={'file': sys.stderr}, daemon=True).start()\n"
         "    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"

@@ -12,7 +12,7 @@ from reference.words import sized
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums
-from streammargin.compiled.sleep import LONGEST
+from streammargin.compiled.sleep import LONGEST_SLEEP
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, numbered_from
@@ -31,14 +31,14 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
     alpha, momentum = np.zeros((1, n)), np.zeros((1, n))
     theta, drift = np.zeros((1, FEATURES + 1)), np.zeros((1, FEATURES + 1))
     present = np.count_nonzero((codes >= 0) & (weights > 0 if weights.size else True))
-    pace, figures = np.zeros((1, kernel.PACE)), np.zeros((1, kernel.FIGURES))
+    pace, figures = np.zeros((1, kernel.PACE)), np.zeros((1, kernel.ASCENT_FIGURES))
     pace[0, kernel.GAMMA] = 1 / present
     figures[0, kernel.MIN_MARGIN] = np.inf
     for visits in np.split(order, order.size) if sleep is None else [order]:
         kernel.sdca_turns(
             all_at_once(block, numbered_from(0), visits, 1),
             Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
-            loss, norm, np.array([0]), alpha, np.zeros((1, n), np.uint8) if sleep is None else sleep, LONGEST,
+            loss, norm, np.array([0]), alpha, np.zeros((1, n), np.uint8) if sleep is None else sleep, LONGEST_SLEEP,
             np.zeros(n), theta, theta, np.zeros(1),
             kernel.Ahead(momentum, drift, np.array([float(present)]), pace, 0.0), np.zeros(1), 1.0, figures,
         )  # fmt: skip
@@ -91,7 +91,7 @@ def check_classes(form, dtype, loss, norm, C):
     np.testing.assert_allclose(seen["theta"], problem.A.T @ twin.z, atol=1e-10 * np.abs(problem.A.T @ twin.z).max())
     assert seen["pace"][kernel.GAMMA] == pytest.approx(twin.gamma, rel=1e-12)
     assert seen["figures"][kernel.MIN_MARGIN] == pytest.approx(min(visits), rel=1e-9)
-    assert seen["figures"][kernel.MISTAKES] == np.count_nonzero(np.array(visits) <= 0)
+    assert seen["figures"][kernel.PASS_MISTAKES] == np.count_nonzero(np.array(visits) <= 0)
     assert np.all(seen["v"] >= -1e-12)
 
 

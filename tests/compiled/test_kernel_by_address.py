@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba.core.serialize import dumps
 
-from streammargin.compiled.by_address import COLUMN, NUMBER, _Code, by_address
+from streammargin.compiled.by_address import COLUMN_TYPE, NUMBER, _Code, by_address
 from streammargin.compiled.jit import kernel
-from streammargin.compiled.judged import FIELDS, NOTHING, SAID, SHARES, SIGNS, VALUE, A, judge_of
+from streammargin.compiled.judged import DUAL_SHARES, FIELDS, NOTHING, SAID, SIGNS, VALUE, A, judge_of
 from streammargin.compiled.overloads import expose
 from streammargin.losses import terms
 from streammargin.losses.crammer_singer import CrammerSingerTerms
@@ -27,7 +27,7 @@ class Tilted(NamedTuple):
         return cap * (u * u + self.tilt * u)
 
 
-@by_address(NUMBER, COLUMN, COLUMN)
+@by_address(NUMBER, COLUMN_TYPE, COLUMN_TYPE)
 def values(loss, cap, margins, found):
     for r in range(margins.size):
         found[r] = loss.primal(margins[r], cap)
@@ -64,7 +64,7 @@ def test_losses_of_two_classes_with_the_same_fields_are_two():
         columns, said = np.full((FIELDS, 2, 3), 0.25), np.empty(SAID)
         columns[SIGNS] = np.array([[1.0], [-1.0]])
         judge_of(loss).call(NOTHING._replace(duals=True), columns, np.empty((4, 3)), 3, said)
-        shares.append((said[VALUE], columns[SHARES, 0, 0], tuple(columns[A, :, 0])))
+        shares.append((said[VALUE], columns[DUAL_SHARES, 0, 0], tuple(columns[A, :, 0])))
     assert shares[0] == shares[2] != shares[1]
     assert shares[1][0] == pytest.approx(3 * 0.25 * math.hypot(0.25, 0.25))
 

@@ -35,7 +35,7 @@ def doubled(x):
 
 @pytest.fixture
 def patience(monkeypatch):
-    monkeypatch.setattr(jit, "PATIENCE", 2.0)
+    monkeypatch.setattr(jit, "PLAIN_SECONDS", 2.0)
 
 
 @compiling

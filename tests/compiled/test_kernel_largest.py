@@ -44,7 +44,7 @@ def test_the_projection_of_the_hinge_is_the_nearest_point(seed, budget):
 @pytest.mark.parametrize("budget", [0.7, 4.2, 12.3])
 def test_the_largest_hinges_are_summed(seed, budget):
     labels, caps, u, _ = drawn(seed)
-    e = largest.multiplier(terms("hinge"), labels, 0, u, NONE, largest.LEAST, budget, (1.0, 1.0))
+    e = largest.multiplier(terms("hinge"), labels, 0, u, NONE, largest.TINY_CURVATURE, budget, (1.0, 1.0))
     total, slipped = largest.sum_losses(terms("hinge"), labels, 0, u, e, 1e-9)
     losses = np.maximum(1.0 - u, 0.0)
     order = np.argsort(-losses)
@@ -60,7 +60,7 @@ def test_it_is_the_smallest_multiplier_that_fits_and_the_best_one_for_the_losses
     labels, _, u, centres = drawn(7)
     made = terms(loss)
     reach = made.reach() if hasattr(made, "reach") else (1.0, 1.0)
-    for L, start in ((0.5, centres), (largest.LEAST, NONE)):
+    for L, start in ((0.5, centres), (largest.TINY_CURVATURE, NONE)):
         e = largest.multiplier(made, labels, 0, u, start, L, budget, reach)
         assert e > 0.0
         for factor, fits in ((1.0 + 1e-9, True), (1.0 - 1e-6, False)):

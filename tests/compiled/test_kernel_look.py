@@ -64,7 +64,7 @@ class Setting:
         )  # fmt: skip
         prox = kernel.Prox(
             self.centres if centres is None else centres, self.alpha, np.full(K, curvature), np.full(K, softness),
-            twice, kernel.NONE if total is None else total, steepest,
+            twice, kernel.EMPTY_LINE if total is None else total, steepest,
         )  # fmt: skip
         ends = [0, *cuts, self.codes.size]
         for first, last in pairwise(ends):
@@ -105,17 +105,17 @@ def test_all_sums_of_every_rule(loss, rule, sides):
                 loss_at, u = s.seen(v, k)
                 value, slipped = twin.losses(loss_at, s.caps, u, s.off(v, k))
                 found = s.found.losses[v, k]
-                assert found[kernel.LOSSES] == pytest.approx(value, rel=1e-12)
+                assert found[kernel.SUM_OF_LOSSES] == pytest.approx(value, rel=1e-12)
                 assert slipped * (1 - 1e-9) <= found[kernel.ROUNDING] <= 1.2 * slipped
                 margins = twin.margins(s.rows, s.w[v, k], k, s.signs, s.targets)
-                assert found[kernel.MISTAKES] == np.sum((margins < 0)[there])
+                assert found[kernel.SUM_OF_MISTAKES] == np.sum((margins < 0)[there])
         for k in s.active:
             curvature, softness, twice = RULES[rule]
             loss_at, u = s.seen(0, k)
             alpha, a, slopes, gap, L = twin.steps(loss_at, s.caps, u, s.centres[k], curvature, softness, twice)
             np.testing.assert_allclose(s.alpha[k][there], alpha[there], rtol=1e-11, atol=1e-13)
             np.testing.assert_allclose(total[k], 1.0 + a, rtol=1e-12)
-            assert s.found.losses[0, k, kernel.GAP] == pytest.approx(gap, rel=1e-9, abs=1e-10)
+            assert s.found.losses[0, k, kernel.SUM_OF_GAPS] == pytest.approx(gap, rel=1e-9, abs=1e-10)
             expected = s.rows.T @ (slopes[:, None] * s.rows)
             np.testing.assert_allclose(np.triu(H[k]), np.triu(expected), rtol=1e-11, atol=1e-11)
             shares = np.array([s.loss.dual(*pair) if pair[1] > 0 else 0.0 for pair in zip(a, s.caps, strict=True)])
@@ -190,7 +190,7 @@ def test_chunks_hold_few_values():
     """Rows of many columns are taken a few at a time: the sums do not depend on it."""
     s = Setting(form="dense", rows=300, columns=700)
     s.look(RULES["a step"], cuts=())
-    chunks = -(-300 // -(-kernel.VALUES // 700))  # the two absent rows are in the first
+    chunks = -(-300 // -(-kernel.MOST_CHUNK_VALUES // 700))  # the two absent rows are in the first
     assert s.found.duals[0, 0, kernel.ADDED] == chunks == 4
     np.testing.assert_allclose(s.found.pull[0, 0], s.rows.T @ (s.signs[0] * s.alpha[0]), rtol=1e-11, atol=1e-11)
 
@@ -208,9 +208,9 @@ def test_a_loss_may_couple_lines_of_weights(form):
         scores = s.rows @ s.w[v].T
         p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         values = -s.caps * np.log(p[np.arange(ROWS), s.codes])
-        assert s.found.losses[v, 0, kernel.LOSSES] == pytest.approx(values[there].sum(), rel=1e-12)
+        assert s.found.losses[v, 0, kernel.SUM_OF_LOSSES] == pytest.approx(values[there].sum(), rel=1e-12)
         assert s.found.losses[v, 0, kernel.ROUNDING] > 0.0
-        assert not s.found.losses[v, 1:, kernel.LOSSES].any()  # it is one loss of three lines
+        assert not s.found.losses[v, 1:, kernel.SUM_OF_LOSSES].any()  # it is one loss of three lines
         best = np.argmax(scores, axis=1)
         assert s.found.confused[v, 0] == np.sum(best[there] != s.codes[there])
         if v > 0:

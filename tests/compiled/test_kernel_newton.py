@@ -65,8 +65,8 @@ class Setting:
         kernel.look(self.block, numbered_from(0), self.labels, self.loss, np.array([0]), point, rule, found, H)
         losses, duals, self.image = found.losses[0, 0], found.duals[0, 0], found.pull[0]
         return {
-            "PRIMAL": losses[kernel.LOSSES], "DUAL": duals[kernel.DUAL], "GAP": losses[kernel.GAP],
-            "ACTIVE": self.active[0], "MISTAKES": losses[kernel.MISTAKES],
+            "PRIMAL": losses[kernel.SUM_OF_LOSSES], "DUAL": duals[kernel.DUAL], "ACTIVE": self.active[0],
+            "ATTAINED_GAPS": losses[kernel.SUM_OF_GAPS], "MISTAKES": losses[kernel.SUM_OF_MISTAKES],
         }  # fmt: skip
 
 
@@ -90,14 +90,14 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     assert dual == pytest.approx(problem.dual(np.minimum(a, problem.top)), rel=1e-6, abs=1e-6)
     # the gap is that of the losses, and the distance of w from A^T a
     apart = w - s.image[0]
-    assert primal - dual == pytest.approx(total["GAP"] + apart @ apart / 2, rel=1e-10)
+    assert primal - dual == pytest.approx(total["ATTAINED_GAPS"] + apart @ apart / 2, rel=1e-10)
     assert total["MISTAKES"] == problem.mistakes(w)
     caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
     steps.row_caps(s.labels, s.margins[0], caps)
     steps.attain(steps.proximal_steps.of(s.loss), s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
     assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
     assert not np.delete(found, s.there).any()
-    for name in ("PRIMAL", "DUAL", "GAP", "ACTIVE"):
+    for name in ("PRIMAL", "DUAL", "ATTAINED_GAPS", "ACTIVE"):
         assert sums[getattr(steps, name)] == pytest.approx(total[name], rel=1e-12)
     image, matrix = s.image, s.H[0]
     alone = s.look(keys=np.zeros(0, np.float32))  # nothing else is wanted, and the sums are the same
@@ -216,4 +216,4 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p
         t = steps.lowest(steps.slope_along.of(s.loss), s.softness, caps, *way)
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
-        assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
+        assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT_SLOPE_SHARE * (downhill @ p))

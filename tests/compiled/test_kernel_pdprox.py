@@ -46,8 +46,8 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
         for k in active:
             margins = np.where(codes == k, 1, -1) * scores[:, k]
             expected = np.sum(cap * np.maximum(1 - margins - multiplier[v, k], 0))
-            assert losses[v, k, steps.LOSSES] == pytest.approx(expected, rel=1e-13)
-            assert losses[v, k, steps.MISTAKES] == np.sum((margins < 0) & there)
+            assert losses[v, k, steps.SUM_OF_LOSSES] == pytest.approx(expected, rel=1e-13)
+            assert losses[v, k, steps.SUM_OF_MISTAKES] == np.sum((margins < 0) & there)
             assert losses[v, k, steps.ROUNDING] == 0.0  # the blur was 0
     np.testing.assert_array_equal(alpha[2], before[2])
     assert not pull[2].any() and not duals[2].any()

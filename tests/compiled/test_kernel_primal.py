@@ -40,7 +40,7 @@ def setting(rule, norm=2, form="csr", dtype=np.float64, average=True, classes=3,
         caps=(C if rule == "pegasos" else np.inf) * factors, theta=theta,
         powers=theta if p == 2 else np.zeros((K, 8)), power_sum=np.zeros(K), unit=np.ones(K),
         mean=np.zeros((K, 8 if average else 0)), carried=np.zeros((K, kernel.CARRIED)),
-        figures=np.zeros((K, kernel.FIGURES)), rows=np.flatnonzero((codes >= 0) & (weights > 0)),
+        figures=np.zeros((K, kernel.PRIMAL_FIGURES)), rows=np.flatnonzero((codes >= 0) & (weights > 0)),
     )  # fmt: skip
     rows = np.column_stack([X, np.full(40, BIAS)])
     signs = np.where(codes == positive[:, None], 1.0, -1.0)
@@ -76,15 +76,15 @@ def twin(s, k, order):
 
 def iterate(s, k):
     w = mirror(s.theta[k], s.norm.q) * s.unit[k]
-    return w * (s.horizon / s.carried[k, kernel.STEPS]) if s.rule == "pegasos" else w
+    return w * (s.horizon / s.carried[k, kernel.ROWS_SEEN]) if s.rule == "pegasos" else w
 
 
 def mean(s, k):
     c = s.carried[k]
     if s.p == 2:
-        return (c[kernel.CLOCK] * s.theta[k] - s.mean[k]) / c[kernel.STEPS]
+        return (c[kernel.CLOCK] * s.theta[k] - s.mean[k]) / c[kernel.ROWS_SEEN]
     current = mirror(s.theta[k], s.norm.q) * s.unit[k]
-    return (s.mean[k] + (c[kernel.CLOCK] - c[kernel.COUNTED]) * current) / c[kernel.STEPS]
+    return (s.mean[k] + (c[kernel.CLOCK] - c[kernel.COUNTED]) * current) / c[kernel.ROWS_SEEN]
 
 
 CASES = [("perceptron", 2), ("perceptron", 1.5), ("perceptron", "sparse"), ("mirror", 2), ("mirror", 1.3),
@@ -106,7 +106,7 @@ def test_steps_equal_the_twin(form, dtype, rule, norm):
         iterates, multiples = twin(s, k, seen)
         np.testing.assert_allclose(iterate(s, k), iterates[-1], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(mean(s, k), iterates[:-1].mean(axis=0), rtol=1e-9, atol=1e-11)
-        assert s.carried[k, kernel.STEPS] == len(seen)
+        assert s.carried[k, kernel.ROWS_SEEN] == len(seen)
         assert s.carried[k, kernel.TOTAL] == pytest.approx(multiples.sum())
         margins = np.array([s.signed[k][i] @ w for i, w in zip(seen, iterates, strict=False)])
         moved = margins <= 0 if rule == "perceptron" else margins < 1
@@ -114,7 +114,7 @@ def test_steps_equal_the_twin(form, dtype, rule, norm):
         if rule == "pegasos":
             assert s.carried[k, kernel.CAPS] == pytest.approx(s.costs[k][seen].sum())
         last = margins[-np.isin(orders[-1], s.rows).sum() :]
-        assert s.figures[k, kernel.MISTAKES] == np.sum(last <= 0)
+        assert s.figures[k, kernel.PASS_MISTAKES] == np.sum(last <= 0)
         assert s.figures[k, kernel.MIN_MARGIN] == pytest.approx(last.min())
         if rule == "pegasos":
             costs = s.costs[k][seen][-len(last) :]
@@ -172,7 +172,7 @@ def test_the_running_sum_of_powers_does_not_drift():
         visit(s, np.arange(40))
     assert np.all(s.carried[:, kernel.TOTAL] > 0) and np.all(s.carried[:, kernel.AGE] <= kernel.LEAST_AGE)
     np.testing.assert_allclose(s.power_sum, np.sum(np.abs(s.theta) ** 3, axis=1), rtol=1e-11)
-    assert s.carried[0, kernel.STEPS] > 2 * kernel.LEAST_AGE
+    assert s.carried[0, kernel.ROWS_SEEN] > 2 * kernel.LEAST_AGE
 
 
 @pytest.mark.parametrize("q", [2.0, 3.0, 11.0, 1001.0])
@@ -183,8 +183,8 @@ def test_row_norms_at_every_scale(q, scale):
     labels = Labels(np.zeros(3, np.int16), np.zeros(1, np.int64), np.ones((1, 1)), np.empty(0), np.empty(0))
     norms.row_norms(ArraySource(X).whole(), numbered_from(0), labels, q, figures)
     exact = np.array([length(x / scale, q) if q < 500 else np.abs(x / scale).max() for x in X])
-    assert figures[norms.EMPTY] == 1 and figures[norms.ROWS] == 3
-    ratio = figures[norms.LARGEST] / scale / exact.max()
+    assert figures[norms.EMPTY] == 1 and figures[norms.PRESENT_ROWS] == 3
+    ratio = figures[norms.LARGEST_NORM] / scale / exact.max()
     assert 1 - 1e-12 <= ratio <= 7 / 4  # at worst the 1-norm
     if q == 2.0 or (scale == 1.0 and q < 500):
         assert ratio == pytest.approx(1)

@@ -38,10 +38,10 @@ def test_one_read_gives_the_slope_the_matrix_and_the_certificate(loss, form, dty
     H = np.triu(newton.hessian(problem, w, centres, s.softness))
     assert np.triu(s.H[0]) + np.eye(7) == pytest.approx(H, rel=1e-3, abs=1e-4)
     total = s.sums[0]
-    assert total[steps.LOSSES] + w @ w / 2 == pytest.approx(problem.primal(w), rel=1e-12)
+    assert total[steps.SUM_OF_LOSSES] + w @ w / 2 == pytest.approx(problem.primal(w), rel=1e-12)
     # the function that the steps minimise: with 1/2 ||w||^2 for R it is that of newton
     moved = s.duals[0, :, steps.MOVED].sum() if s.softness > 0.0 else 0.0
-    height = total[steps.LOSSES] - total[steps.GAP] - 0.5 * moved
+    height = total[steps.SUM_OF_LOSSES] - total[steps.SUM_OF_GAPS] - 0.5 * moved
     assert height + w @ w / 2 == pytest.approx(merit, rel=1e-9)
 
 

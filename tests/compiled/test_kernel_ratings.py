@@ -36,7 +36,7 @@ def test_duals_sums_and_gradients(loss, softness):
     kernel.duals_at(pairs, values, factors, 5, tuple(terms), kept, 0, 1e-300 if smooth else softness, -1.0, sums, found)
     assert np.allclose(found, expected.sum(axis=0), atol=1e-12)
     X = factors[:5] @ factors[5:].T
-    assert sums[kernel.LOSSES] == pytest.approx(
+    assert sums[kernel.ENTRY_LOSSES] == pytest.approx(
         sum(matrices.loss_at(loss, X[a, b], value) for a, b, value in zip(i, j, values, strict=True))
     )
     assert softness > 1.0 or sums[kernel.SOFT] == pytest.approx(soft)

@@ -13,7 +13,7 @@ from reference.words import sized
 
 from streammargin.compiled import look
 from streammargin.compiled import sdca as kernel
-from streammargin.compiled.sleep import LONGEST
+from streammargin.compiled.sleep import LONGEST_SLEEP
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.rows.visits import all_at_once, take_turns, visit
@@ -41,7 +41,7 @@ def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.f
         block=ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS), loss=sized(loss, 0.5),
         norm=make_norm(p), codes=codes, positive=positive, caps=C * factors, weights=weights,
         alpha=np.zeros((K, 50), loop), sleep=np.zeros((K, 50), np.uint8), curvature=np.zeros(50),
-        theta=np.zeros((K, 9), loop), power_sum=np.zeros(K), figures=np.zeros((K, kernel.FIGURES)),
+        theta=np.zeros((K, 9), loop), power_sum=np.zeros(K), figures=np.zeros((K, kernel.ASCENT_FIGURES)),
         centre=np.zeros(K), damping=1.0,
     )  # fmt: skip
     s.powers = s.theta if p == 2.0 else np.zeros((K, 9))
@@ -69,7 +69,7 @@ def run_turns(s, turns, problems=None):
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.sdca_turns(
         turns, labels(s), s.loss, s.norm, np.arange(len(s.positive)) if problems is None else problems, s.alpha,
-        s.sleep, LONGEST, s.curvature, s.theta, s.powers, s.power_sum, None, s.centre, s.damping, s.figures,
+        s.sleep, LONGEST_SLEEP, s.curvature, s.theta, s.powers, s.power_sum, None, s.centre, s.damping, s.figures,
     )  # fmt: skip
 
 
@@ -102,9 +102,9 @@ def compare_passes(s, rtol, passes=3):
             np.testing.assert_allclose(s.theta[k], theta, rtol=rtol, atol=rtol * np.abs(theta).max())
             assert not np.delete(s.alpha[k], s.rows).any()
             figures = s.figures[k]
-            assert figures[kernel.GAP] == pytest.approx(seen["gap"], rel=10 * rtol)
+            assert figures[kernel.PASS_GAP] == pytest.approx(seen["gap"], rel=10 * rtol)
             assert figures[kernel.MIN_MARGIN] == pytest.approx(seen["min_margin"], rel=10 * rtol, abs=10 * rtol)
-            assert figures[kernel.MISTAKES] == seen["mistakes"]
+            assert figures[kernel.PASS_MISTAKES] == seen["mistakes"]
             if rtol < 1e-7:
                 assert abs(figures[kernel.UPDATES] - seen["updates"]) <= seen["unsure"]
             if s.powers is not s.theta:
@@ -141,7 +141,7 @@ def test_pass_over_several_classes_with_weights_of_classes_and_rows(norm):
 def test_pass_for_the_hard_margin(loss, norm):
     s = setting(loss=loss, norm=norm, C=np.inf)
     compare_passes(s, 1e-9)
-    assert not s.figures[:, kernel.GAP].any()
+    assert not s.figures[:, kernel.PASS_GAP].any()
 
 
 def test_only_the_listed_problems_move():
@@ -249,12 +249,12 @@ def test_certificate_equals_the_twin(form, dtype, loss, norm):
     for k, twin in enumerate(s.twins):
         alpha = s.alpha[k][s.rows]
         losses, duals = found.losses[0, k], found.duals[k, 0]
-        assert losses[look.LOSSES] == pytest.approx(np.sum(twin.loss.primal(twin.A @ w[k], twin.caps)))
+        assert losses[look.SUM_OF_LOSSES] == pytest.approx(np.sum(twin.loss.primal(twin.A @ w[k], twin.caps)))
         assert duals[look.DUAL] == pytest.approx(np.sum(twin.loss.dual(alpha, twin.caps)))
         assert duals[look.ALPHA] == pytest.approx(alpha.sum())
-        assert found.extremes[k, look.LEAST] == pytest.approx((twin.A @ w[k]).min())
-        assert found.extremes[k, look.LONGEST] == pytest.approx(np.linalg.norm(twin.A, axis=1).max())
-        assert losses[look.MISTAKES] == twin.mistakes(w[k])
+        assert found.extremes[k, look.LEAST_SLACK] == pytest.approx((twin.A @ w[k]).min())
+        assert found.extremes[k, look.LARGEST_ROW_NORM] == pytest.approx(np.linalg.norm(twin.A, axis=1).max())
+        assert losses[look.SUM_OF_MISTAKES] == twin.mistakes(w[k])
         np.testing.assert_allclose(found.pull[k, 0], twin.theta(alpha), rtol=1e-12, atol=1e-12)
     scores = np.array([[s.block.dot(i, w[k]) for k in range(3)] for i in s.rows])
     assert found.confused[0].tolist() == [np.count_nonzero(scores.argmax(axis=1) != s.codes[s.rows])]

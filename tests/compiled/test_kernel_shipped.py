@@ -97,7 +97,7 @@ def test_what_fits_is_loaded_and_nothing_is_compiled(package, compiled, caplog):
 
 
 def test_small_calls_take_it_at_once(package, compiled, monkeypatch):
-    monkeypatch.setattr(jit, "PATIENCE", 2.0)
+    monkeypatch.setattr(jit, "PLAIN_SECONDS", 2.0)
     kernel = fresh(doubled)
     with jit.small_calls(0.1):
         assert kernel(1.5) == 3.0

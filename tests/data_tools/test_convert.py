@@ -24,7 +24,7 @@ from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables.file_format import FileFormat
 from streammargin.tables.formats import FORMATS
 from streammargin.tables.matrices import svmlight
-from streammargin.tables.textfile import PIECE, Text
+from streammargin.tables.textfile import TEXT_PIECE, Text
 
 
 def stored(path):
@@ -179,7 +179,7 @@ def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
     X = sp.vstack([sp.csr_matrix(p, shape=(len(p[2]) - 1, 30)) for p in parts])
     assert same(X, dense)
     assert np.concatenate([b.labels for b in batches]).tolist() == [r[0] for r in rows]
-    assert PIECE > 400  # or the pieces above were not cut
+    assert TEXT_PIECE > 400  # or the pieces above were not cut
 
 
 def read_in_pieces(path, size):

@@ -51,7 +51,9 @@ def least(f, low, high):
 def test_primal_is_the_formula(name, number):
     loss = made(name, number)
     for _, u, _, cap in situations(loss, seed=1):
-        assert loss.primal(u, cap) == pytest.approx(cap * float(formulas.LOSSES[name](u, number)), rel=1e-12, abs=0)
+        assert loss.primal(u, cap) == pytest.approx(
+            cap * float(formulas.LOSS_FORMULAS[name](u, number)), rel=1e-12, abs=0
+        )
 
 
 @pytest.mark.parametrize("name, number", SINGLE)
@@ -60,7 +62,7 @@ def test_dual_is_the_conjugate_of_the_primal(name, number):
     loss = made(name, number)
     low, top = ends(loss, 1.0)
     for share in np.linspace(low, top, 23)[1:-1]:
-        found = least(lambda u, a=share: formulas.LOSSES[name](u, number) + a * u, -60.0, 60.0)[1]
+        found = least(lambda u, a=share: formulas.LOSS_FORMULAS[name](u, number) + a * u, -60.0, 60.0)[1]
         assert loss.dual(share, 1.0) == pytest.approx(found, rel=1e-9, abs=1e-9)
         assert loss.dual(7.0 * share, 7.0) == pytest.approx(7.0 * loss.dual(share, 1.0), rel=1e-12, abs=1e-14)
 

@@ -14,7 +14,7 @@ from reference.sources import CountingSource
 from reference.stopped import stop_after
 
 import streammargin as sm
-from streammargin.maps.base import TILE, is_steady, product
+from streammargin.maps.base import MAPPED_ROWS, is_steady, product
 from streammargin.maps.fitted import Fitted
 from streammargin.sources.views import MappedSource
 from streammargin.verification import verify
@@ -133,15 +133,15 @@ def test_blocks_of_a_source_change_no_bit(form, monkeypatch):
 
 def test_products_have_the_same_bits_at_each_place_of_a_tile():
     for d, m in ((6, 40), (784, 500), (33, 77)):
-        A, B = RANDOM.standard_normal((TILE, d)), RANDOM.standard_normal((d, m))
-        order = RANDOM.permutation(TILE)
+        A, B = RANDOM.standard_normal((MAPPED_ROWS, d)), RANDOM.standard_normal((d, m))
+        order = RANDOM.permutation(MAPPED_ROWS)
         assert np.array_equal(product(A, B)[order], product(A[order], B))
         np.testing.assert_allclose(product(A, B), A @ B, atol=1e-10)
 
 
 def test_a_blas_that_is_not_steady_is_not_taken(monkeypatch):
     monkeypatch.setattr("streammargin.maps.base.is_steady", lambda d, m: False)
-    A, B = RANDOM.standard_normal((TILE, 9)), RANDOM.standard_normal((9, 5))
+    A, B = RANDOM.standard_normal((MAPPED_ROWS, 9)), RANDOM.standard_normal((9, 5))
     found = product(A, B)
     assert np.array_equal(found, np.einsum("ij,jk->ik", A, B))
     assert is_steady(9, 5) in (True, False)
@@ -376,6 +376,6 @@ def test_a_map_of_a_users_own_is_one_class(tmp_path):
 
 def test_rows_of_one_tile_are_filled_up():
     fitted = Fitted(Squares(), np.float64, {"ones": np.ones(6)})
-    for count in (1, TILE - 1, TILE, TILE + 1):
+    for count in (1, MAPPED_ROWS - 1, MAPPED_ROWS, MAPPED_ROWS + 1):
         np.testing.assert_array_equal(fitted.rows(X[:count]), np.hstack([X[:count], X[:count] ** 2]))
         np.testing.assert_array_equal(fitted.rows(sp.csr_array(X[:count])), np.hstack([X[:count], X[:count] ** 2]))

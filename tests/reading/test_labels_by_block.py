@@ -20,7 +20,7 @@ from streammargin.driver.status.events import History
 from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
-from streammargin.reading.labels import NONE, UNKNOWN, Coder, KeptLabels, SlicedLabels, finite_numbers
+from streammargin.reading.labels import NO_NUMBERS, UNKNOWN, Coder, KeptLabels, SlicedLabels, finite_numbers
 from streammargin.reading.plan import Plan
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Parts
@@ -120,11 +120,11 @@ def test_bits_are_those_of_labels_in_memory(blocks, windows, monkeypatch, tmp_pa
 def test_numbers_by_slices(tmp_path, hard, weighted):
     y, epsilons = 3.0 * X[:, 1] + 5.0, np.abs(X[:, 2]).astype(float)
     path = write(tmp_path / "a.h5", y, eps=epsilons)
-    weights = WEIGHTS if weighted else NONE
+    weights = WEIGHTS if weighted else NO_NUMBERS
     with open_source(path) as source:
         labels = SlicedLabels(
-            source, NONE, source.labels_as(finite_numbers), weights, source.numbers("eps", ("epsilons", "epsilon=")),
-            weighed=not hard, shift=5.0,
+            source, NO_NUMBERS, source.labels_as(finite_numbers), weights,
+            source.numbers("eps", ("epsilons", "epsilon=")), weighed=not hard, shift=5.0,
         )  # fmt: skip
         there = weights > 0.0 if weighted else np.ones(ROWS, bool)
         for start, stop in ((0, ROWS), (70, 71), (130, 200)):
@@ -132,7 +132,7 @@ def test_numbers_by_slices(tmp_path, hard, weighted):
             assert found.first == start and np.array_equal(found.codes, np.where(there, 0, -1)[rows])
             np.testing.assert_array_equal(found.targets, np.where(there, y - 5.0, 0.0)[rows])
             np.testing.assert_array_equal(found.epsilons, epsilons[rows])
-            assert np.array_equal(found.weights, weights[rows] if weighted and not hard else NONE)
+            assert np.array_equal(found.weights, weights[rows] if weighted and not hard else NO_NUMBERS)
         whole = labels.all()
         assert labels.row_bytes * ROWS == whole.held_bytes and labels.held_bytes <= weights.nbytes
         point = LinearPoint(np.ones((1, 5)), 1.0)
@@ -151,7 +151,7 @@ def test_a_label_that_changes_during_the_run_is_an_error(tmp_path, kind):
     path = write(tmp_path / "a.h5", KINDS[kind])
     with open_source(path) as source:
         target, codes = setup.make_target(source)
-        labels = SlicedLabels(source, codes, NONE)
+        labels = SlicedLabels(source, codes, NO_NUMBERS)
         assert labels.read(60, 70).codes.tolist() == np.searchsorted(target.classes, KINDS[kind][60:70]).tolist()
         with h5py.File(path, "r") as file:
             place, dtype = file["y"].id.get_offset(), file["y"].dtype
@@ -194,7 +194,7 @@ def test_texts_and_arrays_keep_their_codes(tmp_path):
         with open_source(data, y=y) as source:
             assert bool(source.rereads_labels()) == again
             _, codes = setup.make_target(source)
-            labels = SlicedLabels(source, codes, NONE).settled()
+            labels = SlicedLabels(source, codes, NO_NUMBERS).settled()
             assert isinstance(labels, KeptLabels) != again
             assert labels.held_bytes == (0 if again else 2 * ROWS)
             assert np.concatenate([piece.codes for piece in labels.pieces()]).tolist() == SIDES.tolist()
@@ -209,7 +209,7 @@ def test_a_large_chunk_of_labels_is_held_no_longer_than_it_is_read(tmp_path):
     with open_source(str(tmp_path / "a.h5")) as source:
         tracemalloc.start()
         target, codes = setup.make_target(source)
-        labels = SlicedLabels(source, codes, NONE, source.sample_weight(), reading=source.column_bytes())
+        labels = SlicedLabels(source, codes, NO_NUMBERS, source.sample_weight(), reading=source.column_bytes())
         labels.read(5, 9)
         assert len(target.classes) == 2 and 8 * rows < tracemalloc.get_traced_memory()[0] <= labels.held_bytes
         labels, codes = labels.all(), None
@@ -279,7 +279,7 @@ class Repeated:
 
 def test_rows_are_in_memory_only_if_their_labels_are_too():
     source, method = Endless(10**6), make_solver("pegasos")
-    labels = SlicedLabels(source, source.labels_as(np.asarray), NONE, Repeated(10**6, np.ones(2)))
+    labels = SlicedLabels(source, source.labels_as(np.asarray), NO_NUMBERS, Repeated(10**6, np.ones(2)))
     problem = replace(problem_of(np.zeros((2, 8)), np.float32), rows=10**6)
     for budget, resident in ((32 * 10**6 + (24 << 20), True), (32 * 10**6 + (18 << 20), False)):
         found, plan = fitting.plan_of(source, method, problem, labels, budget, 0)

@@ -175,10 +175,12 @@ def run():
     answers["softmax"] = softmax_sums(X, labels)
     for name, rows, loss in (("dense", X, "logistic"), ("sparse", as_form(X, "csr"), "squared_hinge")):
         answers[f"newton of few columns, {name}"] = changed(
-            {(curved_columns, "FREE"): (0.3, 0.3)}, (rows, y), {"solver": "newton", "loss": loss, "penalty": "l1"}
+            {(curved_columns, "FREE_CURVED_WORK"): (0.3, 0.3)},
+            (rows, y),
+            {"solver": "newton", "loss": loss, "penalty": "l1"},
         )
         answers[f"newton by products, {name}"] = changed(
-            {(conjugate, "PRODUCTS"): 0}, (rows, y), {"solver": "newton", "loss": loss}
+            {(conjugate, "ASSUMED_PRODUCTS"): 0}, (rows, y), {"solver": "newton", "loss": loss}
         )
         start = sm.train((rows, y), loss=loss, C=0.01).model
         options = {"solver": "newton", "loss": loss, "init": start, "bias": "free", "C": 100.0}
@@ -190,14 +192,17 @@ def run():
             "sample_weight": np.arange(20) % 4,
         }
         given = (centres[0] if name == "dense" else as_form(centres[0], "csr"), labels)
-        answers[f"softmax by products, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, given, several)[
+        answers[f"softmax by products, {name}"] = changed({(conjugate, "ASSUMED_PRODUCTS"): 0}, given, several)[
             -4:
         ]  # constants are free
         answers[f"softmax on a sample, {name}"] = changed(
-            {(sampled, "WIDE"): 0, (sampled, "LEAST"): 0, (sampled, "sample_bytes"): lambda problem: 5_000},
+            {(sampled, "WIDE_HESSIAN_COLUMNS"): 0, (sampled, "LEAST_DRAWN_ROWS"): 0,
+             (sampled, "sample_bytes"): lambda problem: 5_000},
             CountingSource(*given, np.array([0, 7, 20])), {"solver": "newton", "loss": "logistic"},
         )  # fmt: skip
-        answers[f"newton by products from weights, {name}"] = changed({(conjugate, "PRODUCTS"): 0}, (rows, y), options)
+        answers[f"newton by products from weights, {name}"] = changed(
+            {(conjugate, "ASSUMED_PRODUCTS"): 0}, (rows, y), options
+        )
     for loss in ("absolute_error", "squared_error", "hinge:levels=1,2,at=0,3"):
         for solver in ("factors", "splitting"):
             answers[f"ratings, {loss}, {solver}"] = completed(loss, solver)

@@ -46,7 +46,7 @@ def softmax_sums(X, codes):
         np.zeros((2, 1), np.int64),
     )  # fmt: skip
     none, alpha = np.zeros((2, 3)), np.zeros((3, len(X)))
-    point, rule = look.Frozen(w, none, none), look.Prox(look.NONE, alpha, none[0], none[0])
+    point, rule = look.Frozen(w, none, none), look.Prox(look.EMPTY_LINE, alpha, none[0], none[0])
     look.look(ArraySource(X).whole(), numbered_from(0), labels, Logistic().joint(), np.arange(3), point, rule, found)
     sums = found.losses[..., : look.LOSS_CARRY], found.duals[..., : look.CARRY], found.pull, alpha
     return np.concatenate([part.ravel() for part in sums]).tolist()

@@ -6,7 +6,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.formulas import LOSSES
+from streammargin.formulas import LOSS_FORMULAS
 
 
 def value(word, x, z):
@@ -73,7 +73,7 @@ def optimum(K, y, caps, loss, number, free):
             bounds.append(np.zeros(n))
         rows.append(block)
         bounds.append(side * shift - constant)
-    start = float(caps @ LOSSES[loss](-shift, number))
+    start = float(caps @ LOSS_FORMULAS[loss](-shift, number))
     unit = min(1.0, start) if start > 0.0 else 1.0  # the tolerance below is absolute, too
     square, cost = square / unit, cost / unit
     cones = [clarabel.NonnegativeConeT(n * len(rows))]
@@ -90,7 +90,7 @@ def primal(K, coef, constant, y, caps, loss, number):
     """1/2 coef.K coef + sum caps phi at coef (n,) and this constant."""
     f = K @ coef + constant
     u = y * f if loss in ("hinge", "squared_hinge", "smooth_hinge") else f - y
-    return 0.5 * coef @ K @ coef + float(caps @ LOSSES[loss](u, number))
+    return 0.5 * coef @ K @ coef + float(caps @ LOSS_FORMULAS[loss](u, number))
 
 
 def largest_margin(K, y, free):

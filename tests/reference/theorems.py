@@ -52,7 +52,7 @@ def plain(A, draws, C, p=2.0, loss=HINGE):
     """Yields the duals (n,) of coordinate ascent after each part of the draws."""
     n, width = A.shape[0], A.shape[1] + 1
     alpha, theta, power_sum = np.zeros((1, n)), np.zeros((1, width)), np.zeros(1)
-    sleep, curvature, figures = np.zeros((1, n), np.uint8), np.zeros(n), np.zeros((1, sdca.FIGURES))
+    sleep, curvature, figures = np.zeros((1, n), np.uint8), np.zeros(n), np.zeros((1, sdca.ASCENT_FIGURES))
     powers = theta if p == 2.0 else np.zeros((1, width))
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0  # every row that is drawn takes its step
@@ -65,7 +65,7 @@ def accelerated(A, draws, C, p=2.0, loss=HINGE):
     n, width = A.shape[0], A.shape[1] + 1
     alpha, momentum, theta, drift = np.zeros((1, n)), np.zeros((1, n)), np.zeros((1, width)), np.zeros((1, width))
     sleep, curvature = np.zeros((1, n), np.uint8), np.zeros(n)
-    pace, figures = np.zeros((1, sdca.PACE)), np.zeros((1, sdca.FIGURES))
+    pace, figures = np.zeros((1, sdca.PACE)), np.zeros((1, sdca.ASCENT_FIGURES))
     pace[0, sdca.GAMMA] = 1 / n
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0

@@ -56,7 +56,7 @@ def use_everything():
             sm.train(data, solver="asdca", passes=2, bias=1.0, **given)
         for loss in ("hinge", "squared_hinge", "logistic"):
             sm.train(data, solver="newton", loss=loss, passes=8)
-        sampled.WIDE = sampled.LEAST = 0
+        sampled.WIDE_HESSIAN_COLUMNS = sampled.LEAST_DRAWN_ROWS = 0
         if labels is not y:  # steps on a sample
             sm.train(CountingSource(*data, np.array([0, 9, 30])), solver="newton", loss="logistic", passes=5)
         for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):

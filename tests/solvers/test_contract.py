@@ -163,10 +163,14 @@ def trained(monkeypatch):
         if kind == "large":
             monkeypatch.setattr("streammargin.solvers.margin.small_problem.LIMIT", 100)
         if kind == "wide classes":  # for a Hessian, with room for some of the rows
-            for number, value in {"WIDE": 0, "LEAST": 0, "sample_bytes": lambda problem: 15_000}.items():
+            for number, value in {
+                "WIDE_HESSIAN_COLUMNS": 0,
+                "LEAST_DRAWN_ROWS": 0,
+                "sample_bytes": lambda problem: 15_000,
+            }.items():
                 monkeypatch.setattr(sampled, number, value)
         if kind.startswith("few columns"):  # in the Hessian of a read
-            monkeypatch.setattr("streammargin.solvers.newton.curved_columns.FREE", (0.3, 0.3))
+            monkeypatch.setattr("streammargin.solvers.newton.curved_columns.FREE_CURVED_WORK", (0.3, 0.3))
         if kind == "in memory":  # and steps on columns are hard at once
             monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
         monkeypatch.setattr("streammargin.training.rows.run", looped)

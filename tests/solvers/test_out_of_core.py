@@ -74,7 +74,7 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(small_problem, "SIDE", 8)
-    monkeypatch.setattr(small_problem, "LEAST", 16)
+    monkeypatch.setattr(small_problem, "LEAST_ALLOWED_ROWS", 16)
 
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])

@@ -10,7 +10,22 @@ import pytest
 from streammargin.compiled.careful import carried_sum
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import roles
-from streammargin.solvers.roles import ALL, Count, Float, K, Lists, N, Rows, Shared, Stored, Sum, f8, i8, of, state
+from streammargin.solvers.roles import (
+    EVERY_COLUMN,
+    Count,
+    Float,
+    K,
+    Lists,
+    N,
+    Rows,
+    Shared,
+    Stored,
+    Sum,
+    f8,
+    i8,
+    of,
+    state,
+)
 from streammargin.solvers.state import State
 
 
@@ -125,7 +140,7 @@ def test_a_holder_has_its_rows_and_sums_of_its_own():
 
 @state
 class Margins:
-    smallest: Sum[f8] = of(K, smallest=ALL)
+    smallest: Sum[f8] = of(K, smallest=EVERY_COLUMN)
     wrong: Sum[i8] = of(1)
 
 

@@ -64,7 +64,7 @@ def test_rows(cells, mask):
 
 
 def test_rows_of_many_pieces(cells, monkeypatch):
-    monkeypatch.setattr("streammargin.sources.masked.PIECE", 256)
+    monkeypatch.setattr("streammargin.sources.masked.MASKED_BYTES", 256)
     monkeypatch.setattr("streammargin.sources.masked.SOME", 16)
     with open_source(cells, y="obs/kind", sample_weight="obs/number", mask="obs/tissue=liver") as source:
         assert_rows(source, X[TISSUE == "liver"], (0, 5, source.rows))

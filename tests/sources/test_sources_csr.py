@@ -63,7 +63,7 @@ def test_types_of_values(tmp_path, dtype):
 @pytest.mark.parametrize("index, pointer", [("<i4", "<i8"), ("<i8", "<i4")])
 @pytest.mark.parametrize("piece", [1 << 18, 7])
 def test_plans_keep_to_the_budget(tmp_path, monkeypatch, storage, index, pointer, piece):
-    monkeypatch.setattr(hdf5_csr, "_PIECE", piece)
+    monkeypatch.setattr(hdf5_csr, "_POINTERS_AT_ONCE", piece)
     X = random_sparse(500, COLUMNS)
     path = write_csr(tmp_path / "s.h5", X, index=index, pointer=pointer, **STORAGE[storage][0])
     with open_source(path) as source:

@@ -50,7 +50,7 @@ def test_values_of_other_types_are_converted_piece_by_piece(tmp_path, monkeypatc
     X = np.random.default_rng(1).integers(-999, 999, (ROWS, COLUMNS)).astype(dtype)
     with open_source(write_dense(tmp_path / "d.h5", X, **STORAGE[storage][0])) as source:
         for size in (1, 3 * X[0].nbytes, ROWS * X[0].nbytes):  # a row, some, and all
-            monkeypatch.setattr(reader, "PIECE", size)
+            monkeypatch.setattr(reader, "CONVERTED_BYTES", size)
             for cuts in CUTS:
                 assert_rows(source, X, cuts)
 

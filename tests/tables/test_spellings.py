@@ -220,8 +220,8 @@ def test_pieces_of_text_with_other_spellings_are_one_column(tmp_path, monkeypatc
     values = ["1.234"] * 400 + ["12,5"] * 400 + ["900"] * 400
     path = tmp_path / "t.csv"
     path.write_text("v;w;y\n" + "".join(f"{v};{k};{'ab'[k % 2]}\n" for k, v in enumerate(values)))
-    monkeypatch.setattr("streammargin.tables.textfile.PIECE", 2000)
-    monkeypatch.setattr("streammargin.tables.readers.delimited.PIECE", 2000)
+    monkeypatch.setattr("streammargin.tables.textfile.TEXT_PIECE", 2000)
+    monkeypatch.setattr("streammargin.tables.readers.delimited.TEXT_PIECE", 2000)
     schema, X = trained(str(path), tmp_path)
     assert X[:, 0].tolist() == [1234.0] * 400 + [12.5] * 400 + [900.0] * 400
     assert scored(str(path), schema).tolist() == X.tolist()
@@ -235,7 +235,7 @@ def test_many_different_numbers_are_not_counted_as_words(tmp_path, monkeypatch):
     _, X = trained(in_form(frame, "csv", tmp_path), tmp_path)
     assert X[:, 0].tolist() == [k + 0.25 for k in range(0, 400_000, 500)]
     frame.loc[700, "v"] = "none yet"
-    monkeypatch.setattr("streammargin.tables.readers.arrow.ROWS", 100)
+    monkeypatch.setattr("streammargin.tables.readers.arrow.MOST_BATCH_ROWS", 100)
     with pytest.raises(DataError, match="row 700, column v: 'none yet' is not written like the others"):
         trained(frame, tmp_path)
 
@@ -279,15 +279,17 @@ def test_what_fits_is_one_rule_for_words_and_columns():
     words = [word for given, _ in SPELT.values() for word in given] + [
         "1,234", "$1.500", "0", "0.0", "0,0", "5", "x", "", "12:30", "01/02/2024", "2024-01-01 10:00", "Jan 5, 2024",
     ]  # fmt: skip
-    fits = {form: spellings.fits(pa.array(words), form) for form in spellings.ALL}
+    fits = {form: spellings.fits(pa.array(words), form) for form in spellings.ALL_SPELLINGS}
     for place, word in enumerate(words):
-        alone = {form for form in spellings.ALL if fits[form][place]}
+        alone = {form for form in spellings.ALL_SPELLINGS if fits[form][place]}
         alone = set() if alone <= spellings.HELPERS or not any(c.isdigit() for c in word) else alone
         assert spellings.of_word(word) == alone, word
-        assert spellings.fitting(spellings.ALL, pa.array([word])) == alone, word
+        assert spellings.fitting(spellings.ALL_SPELLINGS, pa.array([word])) == alone, word
     for pair in (["5", "$9"], ["0", "5%"], ["0", "5"], ["1,234", "1.5"], ["€5", "5"], ["01/02/2024", "13/02/2024"]):
         each = spellings.of_word(pair[0]) & spellings.of_word(pair[1])
-        assert spellings.fitting(spellings.ALL, pa.array(pair)) == (set() if each <= spellings.HELPERS else each), pair
+        assert spellings.fitting(spellings.ALL_SPELLINGS, pa.array(pair)) == (
+            set() if each <= spellings.HELPERS else each
+        ), pair
 
 
 @pytest.mark.parametrize("decimal", ["dot", ",", 1])

@@ -100,7 +100,7 @@ def test_shards_with_both_spellings_rate_the_same_users(first, kinds):
 def test_ratings_on_disk_are_merged_too(monkeypatch):
     from streammargin.tables.ratings import sorted as on_disk
 
-    monkeypatch.setattr(on_disk, "SHARE", 1e-9)
+    monkeypatch.setattr(on_disk, "ENTRIES_BUDGET_SHARE", 1e-9)
     shards = [written(RATINGS, "csv", "one", "point"), written(MORE, "csv", "two", "whole")]
     assert list(sm.complete(shards, loss="squared_error").model.row_names_) == ["1", "2", "10"]
 

@@ -137,8 +137,8 @@ def test_the_footer_is_read_whole(form, monkeypatch):
     with open("t", "rb") as file:
         whole = file.read()
     place = whole.rindex(b"column 250")
-    assert len(whole) - place > 2 * stamps.PIECE
-    monkeypatch.setattr(stamps, "PLACES", 4)
+    assert len(whole) - place > 2 * stamps.STAMPED_BYTES
+    monkeypatch.setattr(stamps, "STAMPED_PLACES", 4)
     before = stamp(["t"])
     altered = whole[:place] + b"Column" + whole[place + 6 :]
     with open("t", "r+b") as file:
@@ -151,13 +151,14 @@ def test_the_footer_is_read_whole(form, monkeypatch):
 
 
 def test_files_of_any_size_and_number_have_a_stamp():
-    for size in (0, 1, 7, 8, 9, 12, stamps.PIECE - 1, stamps.PIECE, stamps.PIECE + 1, 10 * stamps.PIECE):
+    sizes = stamps.STAMPED_BYTES - 1, stamps.STAMPED_BYTES, stamps.STAMPED_BYTES + 1, 10 * stamps.STAMPED_BYTES
+    for size in (0, 1, 7, 8, 9, 12, *sizes):
         for end in (b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"\xff\xff\xff\xffARROW1"):
             with open("f", "wb") as file:
                 file.write(bytes(size) + end)
             found = stamp(["f"])
             assert len(found.split()) == 5
-            if 1 < size <= stamps.PIECE * stamps.PLACES:
+            if 1 < size <= stamps.STAMPED_BYTES * stamps.STAMPED_PLACES:
                 with open("f", "r+b") as file:
                     file.seek(size // 2)
                     file.write(b"x")

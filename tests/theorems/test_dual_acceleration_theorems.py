@@ -157,7 +157,7 @@ def test_theorem_4_1_in_the_space_of_a_kernel():
     solver, lacks = make_solver("adaptive:step=proven").of(told), []
     for seed in range(12):
         uniforms, state = np.random.default_rng(seed).random(T), solver.start(told, of_codes(codes))
-        state.row_norms[norms.LARGEST], state.length[:] = 1.0, T
+        state.row_norms[norms.LARGEST_NORM], state.length[:] = 1.0, T
         for u in uniforms:
             i, line = drawn(solver.chances(told, state, 0, False), u)
             solver.make_step(told, state, 0, i, line, K[:, i])

@@ -21,7 +21,7 @@ def outer_iterations(A, count):
     solver, told = Homotopic(s0=3.0, units="paper"), hard_problem(X)
     state, start, number = started(solver, told, X, y), np.zeros(A.shape[1]), 0
     for s in range(count):
-        while state.carried[0, kernel.OUTER] == s:
+        while state.carried[0, kernel.OUTER_DONE] == s:
             number += 1
             one_pass(solver, told, state, X, number)
         mean = state.v[0, :-1].copy()

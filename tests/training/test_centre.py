@@ -9,7 +9,7 @@ from reference.datasets import noisy
 
 import streammargin as sm
 from streammargin.losses import make_loss, terms
-from streammargin.reading.labels import NONE, SlicedLabels
+from streammargin.reading.labels import NO_NUMBERS, SlicedLabels
 from streammargin.training.setup import best_constants
 
 LOSSES = ("squared_error", "absolute_error", "epsilon_insensitive:0", "quantile:0.8", "huber:0.7")
@@ -26,7 +26,7 @@ def test_no_other_constant_is_better(loss, weighted):
                 weights[0] = 1.0
             there = weights > 0.0 if weighted else np.ones(n, bool)
             sizes = weights[there] if weighted else np.ones(n)
-            labels = SlicedLabels(SimpleNamespace(rows=n, place=None), NONE, y, weights)
+            labels = SlicedLabels(SimpleNamespace(rows=n, place=None), NO_NUMBERS, y, weights)
             [shift] = best_constants(labels, make_loss(loss))
             shifted = replace(labels, shift=shift).all().known.targets
             np.testing.assert_array_equal(shifted[there], y[there] - shift)

@@ -15,7 +15,7 @@ from reference.stopped import bits, until_done
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.model.linear import LinearModel
-from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.solvers.registry import SOLVER_CLASSES, make_solver
 from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
 from streammargin.training.fitting import keeps_weights
@@ -348,9 +348,9 @@ def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
 
 def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
     start = sm.train(X, TWO, solver="newton").model
-    able = [name for name in list(CLASSES)[1:] if keeps_weights(make_solver(name))]
+    able = [name for name in list(SOLVER_CLASSES)[1:] if keeps_weights(make_solver(name))]
     assert sorted(able) == ["active-set", "ascent", "newton", "pdprox"]
-    for name in list(CLASSES)[1:]:
+    for name in list(SOLVER_CLASSES)[1:]:
         if name in able:
             assert sm.train(*(apart() if name == "active-set" else (X, TWO)), solver=name, init=start).converged
         else:

@@ -74,7 +74,7 @@ def test_bits_depend_on_no_other_row(words, sparse, monkeypatch):
     whole = values_of(chain.rows(block)).ravel()
     assert whole.dtype == np.float32
     alone = [values_of(chain.rows(part(block, row, row + 1))).ravel() for row in range(60)]
-    monkeypatch.setattr(chains, "PIECE", 20)
+    monkeypatch.setattr(chains, "STEPPED_VALUES", 20)
     for pieces in (alone, [values_of(chain.rows(block)).ravel()]):
         np.testing.assert_array_equal(np.concatenate(pieces), whole)
 

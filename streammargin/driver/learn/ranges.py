@@ -10,33 +10,33 @@ import numpy as np
 from streammargin.driver.status.outcome import MeasuredColumns
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, taken
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import ALL, Count, D, Stored, Sum, Total, f8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, Count, D, Stored, Sum, Total, f8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import MUCH, Source
 from streammargin.wording import short
 
-ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as fast as the next
+MOST_RANGE_ROWS = 2_000  # evenly spaced, so that the first pass is as fast as the next
 NAMED = 1 << 20  # most bytes of names of columns that are read for a warning
 
 
-FAR, FAR_OF_KERNEL = 1e3, 30.0  # above this |x| of a column, in units of its range, subtract its mean
+FAR_IN_RANGES, FAR_OF_KERNEL = 1e3, 30.0  # above this |x| of a column, in units of its range, subtract its mean
 
 
 @state
 class Ranges(Visited):
-    """The largest |x| of each column, over at most ROWS evenly spaced present rows; 0 for a column of zeros.
+    """The largest |x| of each column, over at most MOST_RANGE_ROWS evenly spaced present rows; 0 for a column of zeros.
 
     low, high: the smallest and the largest value, of dense rows.
     """
 
-    largest: Sum[Stored] = of(D, largest=ALL)
-    low: Sum[f8] = of(D, fill=math.inf, smallest=ALL)
-    high: Sum[f8] = of(D, fill=-math.inf, largest=ALL)
+    largest: Sum[Stored] = of(D, largest=EVERY_COLUMN)
+    low: Sum[f8] = of(D, fill=math.inf, smallest=EVERY_COLUMN)
+    high: Sum[f8] = of(D, fill=-math.inf, largest=EVERY_COLUMN)
 
     @staticmethod
     def add(problem: Problem, sums: Ranges, block: Block, first: int) -> None:
         """Add one block, in any order; first: number of its first row."""
-        labels, step = sums.labels.window(first, first + block.rows()), -(-problem.rows // ROWS)
+        labels, step = sums.labels.window(first, first + block.rows()), -(-problem.rows // MOST_RANGE_ROWS)
         rows = np.arange(first + -first % step, first + block.rows(), step)
         for some in pieces(problem, rows[labels.present(rows)] - first):
             part = taken(block, some)
@@ -53,7 +53,7 @@ class Ranges(Visited):
 
         of_kernel: whether a kernel sees the rows as they are. source: that of the rows.
         """
-        far = self._far(FAR_OF_KERNEL if of_kernel else FAR)
+        far = self._far(FAR_OF_KERNEL if of_kernel else FAR_IN_RANGES)
         if far is not None:
             column, low, high = far
             harm = "the kernel hardly sees the spread" if of_kernel else "training takes more passes"
@@ -88,8 +88,8 @@ def called(source: Source, column: int) -> str:
 
 
 def pieces(problem: Problem, rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Numbers of rows (m,) in pieces of some PIECE values, of which copies are made."""
-    count = max(1, int(PIECE * problem.rows / problem.values)) if problem.values else rows.size + 1
+    """Numbers of rows (m,) in pieces of some SQUARES_AT_ONCE values, of which copies are made."""
+    count = max(1, int(SQUARES_AT_ONCE * problem.rows / problem.values)) if problem.values else rows.size + 1
     return (rows[start : start + count] for start in range(0, rows.size, count))
 
 
@@ -106,17 +106,17 @@ def much_apart(largest: np.ndarray) -> bool:
     return small >= 0 and float(largest[large]) > MUCH * float(largest[small])
 
 
-VALUES, OF_SPARSE = 1 << 19, 1 << 18  # about as many values are measured; of sparse rows, which take longer each
-LEAST = 1 << 12  # rows that are measured, if there are so many, evenly spaced
-PIECE = 1 << 16  # values whose squares are in memory at once
-SHARE = 32  # one byte of so many of the budget may be used for it
+SPREAD_VALUES, OF_SPARSE = 1 << 19, 1 << 18  # about as many values are measured; of sparse rows, which take longer each
+LEAST_SPREAD_ROWS = 1 << 12  # that are measured, if there are so many, evenly spaced
+SQUARES_AT_ONCE = 1 << 16  # of values, in memory
+SPREAD_BUDGET_PART = 32  # it may use one byte of so many
 CONSTANT = 1e-12  # a variance below this times the mean square is rounding
 
 
 def bytes_of_spread(features: int, budget: int) -> int:
     """Bytes of its sums and its result; 0 if this is too large a share of the budget: then it is not measured."""
     needed = 8 * 4 * features
-    return needed if SHARE * needed <= budget else 0
+    return needed if SPREAD_BUDGET_PART * needed <= budget else 0
 
 
 @state
@@ -133,8 +133,8 @@ class Spread(Visited):
     def add(problem: Problem, sums: Spread, block: Block, first: int) -> None:
         """Add one block, in any order; first: number of its first row."""
         values = max(1.0, problem.values / problem.rows)  # of a row
-        most = VALUES if isinstance(block, DenseBlock) else OF_SPARSE
-        step = max(1, int(problem.rows / max(LEAST, most / values)))
+        most = SPREAD_VALUES if isinstance(block, DenseBlock) else OF_SPARSE
+        step = max(1, int(problem.rows / max(LEAST_SPREAD_ROWS, most / values)))
         rows, own = np.arange(-first % step, block.rows(), step), sums.labels.cut(first, first + block.rows())
         rows = rows[own.present(rows)]
         for some in pieces(problem, rows):

@@ -28,12 +28,12 @@ from streammargin.reading.prefetch import BlockReader
 from streammargin.rows.blocks import Block, CSRBlock, alone, taken, values_of
 from streammargin.sizes import parse_size
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import ALL, Axis, Count, D, Stored, Sum, Total, f8, i4, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, Axis, Count, D, Stored, Sum, Total, f8, i4, i8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import Source
 from streammargin.sources.views import MappedSource, ScaledSource, TransformedSource
 from streammargin.transforms.base import TransformSums as SeenColumns
-from streammargin.transforms.chain import PIECE, Chain, Link
+from streammargin.transforms.chain import STEPPED_VALUES, Chain, Link
 from streammargin.transforms.clipped import Clipped
 from streammargin.wording import note
 
@@ -121,7 +121,7 @@ class Transforming(Step):
             there = np.where(block.data != 0.0, np.repeat(weights, np.diff(block.indptr)), 0.0)
             sums.counts += np.bincount(block.indices, there, problem.features)
             return
-        few = max(1, PIECE // problem.features)
+        few = max(1, STEPPED_VALUES // problem.features)
         for low in range(0, block.rows(), few):
             sums.counts += weights[low : low + few] @ (block.X[low : low + few] != 0.0)
 
@@ -143,7 +143,7 @@ class DrawnMoments(Visited):
     The drawn rows one after the other: their values, and of sparse rows the columns of these; sizes: values of each.
     """
 
-    moments: Sum[f8] = of(sums_of.MOMENTS, largest=(sums_of.LONGEST,))
+    moments: Sum[f8] = of(sums_of.MOMENTS, largest=(sums_of.LARGEST_SQUARED_NORM,))
     values: Sum[Stored] = of(0, grows=True)
     columns: Sum[i4] = of(0, grows=True)
     sizes: Sum[i8] = of(0, grows=True)
@@ -245,7 +245,7 @@ def _present(labels: LabelReader, places: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-FAR = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
+FAR_IN_DEVIATIONS = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
 WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
 
 
@@ -256,7 +256,7 @@ class Moments(Visited):
     mass: of the rows with a stored value in each column, and of all rows.
     """
 
-    largest: Sum[f8] = of(D, largest=ALL)
+    largest: Sum[f8] = of(D, largest=EVERY_COLUMN)
     mean: Sum[f8] = of(D)
     spread: Sum[f8] = of(D)
     mass: Sum[f8] = of(WITH_CONSTANT)
@@ -275,8 +275,8 @@ class Moments(Visited):
 class Scaling(Step):
     """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
-    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or if a dense column is FAR from 0.
-    Otherwise it changes nothing.
+    `auto` is `std` if the largest |x| of the columns differ by more than MUCH, or if a dense column is
+    FAR_IN_DEVIATIONS from 0. Otherwise it changes nothing.
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0.
@@ -341,9 +341,9 @@ class Scaling(Step):
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
 
     def _far(self, sums: Moments, size: np.ndarray) -> bool:
-        """Whether a column that may be centred is FAR from 0; size: the standard deviations (d,)."""
+        """Whether a column that may be centred is FAR_IN_DEVIATIONS from 0; size: the standard deviations (d,)."""
         there = (size > 0.0) & (np.abs(sums.mean) <= FARTHEST * size)
-        return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR * size)))
+        return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR_IN_DEVIATIONS * size)))
 
     def answer(self, point: Point) -> Point:
         return point if self.link else point.unscaled(self.center, self.factor, 0.0)

@@ -24,12 +24,12 @@ from streammargin.reading.prefetch import BlockReader
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.roles import ALL, TRIALS, Axis, K, Shared, Sum, f8, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, TRIALS, Axis, K, Shared, Sum, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 from streammargin.sources.base import Source
 from streammargin.workers import ALONE, Workers
 
-SCORES = 1 << 16  # computed at a time
+SCORES_AT_ONCE = 1 << 16
 
 
 def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
@@ -45,7 +45,7 @@ def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0)
 
 def scored(point: Answer, block: Block, workers: Workers) -> Iterator[tuple[int, np.ndarray]]:
     """(the first row, scores (m, outputs)) of some rows of a block at a time: one in memory may hold all rows."""
-    piece = max(1, SCORES // point.outputs)
+    piece = max(1, SCORES_AT_ONCE // point.outputs)
     for low in range(0, block.rows(), piece):
         scores = np.empty((min(piece, block.rows() - low), point.outputs))
         score(point, block, low, scores, workers)
@@ -54,7 +54,7 @@ def scored(point: Answer, block: Block, workers: Workers) -> Iterator[tuple[int,
 
 RARE = 0.1  # a class predicted for fewer rows, for each row of it, is predicted rarely
 
-CLASSES = Axis(lambda problem: max(2, problem.per_trial), name="classes")
+CLASS_AXIS = Axis(lambda problem: max(2, problem.per_trial), name="classes")
 
 
 @state
@@ -65,8 +65,8 @@ class Errors(Visited):
     """
 
     amount: Sum[f8] = of(TRIALS)
-    seen: Sum[i8] = of(TRIALS, CLASSES)
-    rows: Sum[i8] = of(CLASSES)
+    seen: Sum[i8] = of(TRIALS, CLASS_AXIS)
+    rows: Sum[i8] = of(CLASS_AXIS)
     moments: Sum[f8] = of(K, 3)
 
     def measure(self, lines: slice, scores: np.ndarray) -> None:
@@ -79,8 +79,8 @@ class Errors(Visited):
 class Predicted(Visited):
     """seen, rows: those predicted to be, and of, each class."""
 
-    seen: Sum[i8] = of(CLASSES)
-    rows: Sum[i8] = of(CLASSES)
+    seen: Sum[i8] = of(CLASS_AXIS)
+    rows: Sum[i8] = of(CLASS_AXIS)
 
 
 class Validator(ABC):
@@ -278,8 +278,8 @@ class Midway(Visited):
     wrong (trials,): rows whose largest score is that of another class; of one line it means nothing.
     """
 
-    lowest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
-    highest: Sum[f8] = of(K, fill=-math.inf, largest=ALL)
+    lowest: Sum[f8] = of(K, fill=math.inf, smallest=EVERY_COLUMN)
+    highest: Sum[f8] = of(K, fill=-math.inf, largest=EVERY_COLUMN)
     wrong: Sum[i8] = of(TRIALS)
 
     def add(self, scores: np.ndarray, positive: np.ndarray) -> None:

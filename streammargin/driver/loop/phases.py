@@ -333,7 +333,7 @@ def _end_pass(c: Course) -> Share:
         c.early.count_for(c.active)
         if report.certificate is not None and whole:
             c.note(report.certificate, report.wrong)
-        p.go(phases.SCORES)
+        p.go(phases.SCORES_PHASE)
     elif report.certificate is not None and whole:
         c.judge(report.certificate, report.wrong, swept=False)
     elif p.certify:
@@ -399,7 +399,7 @@ PHASES = {
     phases.MAPPING: Phase(_step, _end_step),
     phases.PROLOGUE: Phase(_prologue, _end_prologue),
     phases.PASS: Phase(_pass, _end_pass, _begin_pass, _break_off_pass),
-    phases.SCORES: Phase(_scores, _end_scores, break_off=_without_score, clears="held out"),
+    phases.SCORES_PHASE: Phase(_scores, _end_scores, break_off=_without_score, clears="held out"),
     phases.LAST_READ: Phase(_last_read, _end_last, break_off=_without_last, clears="early"),
     phases.CERTIFICATE: Phase(_certificate, _judge, break_off=Course.finish),
     phases.HELD_OUT: Phase(_held_out, _end_held_out, break_off=_without_errors, clears="held out"),

@@ -12,7 +12,7 @@ from streammargin.driver.loop.course import Course, Reading
 from streammargin.driver.loop.holders import Holders, Parts
 from streammargin.driver.loop.phases import PHASES, Phase
 from streammargin.driver.status.clock import Clock, Spent
-from streammargin.driver.status.progress import HELD_OUT, PASS, PROLOGUE, SCORES, Progress
+from streammargin.driver.status.progress import HELD_OUT, PASS, PROLOGUE, SCORES_PHASE, Progress
 from streammargin.reading.prefetch import BlockReader, Labelled
 from streammargin.solvers import leaves, roles
 from streammargin.solvers.base import Share, multiplications
@@ -55,7 +55,9 @@ class Run(Course):
             return "passes"
         longest, afterwards = self.clock.longest, None
         if p.phase in (*self.steps, PROLOGUE, PASS):
-            sweep = max([seconds for phase, seconds in longest.items() if phase not in (HELD_OUT, SCORES)], default=0.0)
+            sweep = max(
+                [seconds for phase, seconds in longest.items() if phase not in (HELD_OUT, SCORES_PHASE)], default=0.0
+            )
             afterwards = self.limits.sweeps * sweep + longest.get(HELD_OUT, 0.0) if p.number else 0.0
         if self.clock.up(afterwards):
             return "seconds"

@@ -21,7 +21,7 @@ from streammargin.driver.status.outcome import Outcome
 from streammargin.driver.status.path import RunPath
 from streammargin.driver.status.progress import DONE, PASS
 from streammargin.errors import out_of_range
-from streammargin.rows.products import MANY
+from streammargin.rows.products import MANY_LINES
 from streammargin.solvers.problem import Problem
 
 _NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
@@ -144,7 +144,7 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
         history = training.run.history
         compiling = told_of_kernels(history.progress if history.listeners else None)
-        blas = one_thread(problem.in_arrays or problem.lines >= MANY)
+        blas = one_thread(problem.in_arrays or problem.lines >= MANY_LINES)
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, blas, np.errstate(all="ignore"):
             put_off(training.run)

@@ -21,7 +21,7 @@ import numpy as np
 from streammargin.compiled.cache import SOURCES
 from streammargin.compiled.shipped import shipped
 from streammargin.driver.loop.runs import Runs
-from streammargin.driver.save.slots import LOCK, PART, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
+from streammargin.driver.save.slots import LOCK, PART_FILE, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
 from streammargin.driver.save.snapshot import restore_runs, save_runs
 from streammargin.driver.status.events import History
 from streammargin.driver.status.progress import DONE, IDENTITY
@@ -89,7 +89,7 @@ def machine() -> dict[str, str]:
     }
 
 
-SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
+WRITING_TIME_SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
 HEADER: dict[str, type] = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict,
                            "history": dict, "numbers": dict}  # fmt: skip
 
@@ -253,7 +253,11 @@ class Checkpoint:
             return False
         self._serial, self._next = self._serial + 1, next(name for name in SLOTS if name != self._next)
         seconds = time.perf_counter() - started
-        self._interval, self._last, self._failed = max(self.seconds, seconds / SHARE), time.monotonic(), None
+        self._interval, self._last, self._failed = (
+            max(self.seconds, seconds / WRITING_TIME_SHARE),
+            time.monotonic(),
+            None,
+        )
         p = run.progress
         run.history.publish(
             {"event": "checkpoint", "pass": p.number, "block": p.position, "path": path, "seconds": seconds}
@@ -280,7 +284,7 @@ class Slots:
             raise OutputError(
                 f"another process is training with the checkpoints in {folder}; wait for it, or name another directory"
             ) from error
-        if is_foreign(part := self.path(PART)):
+        if is_foreign(part := self.path(PART_FILE)):
             self.close()
             raise OutputError(
                 f"{part} was not written by a checkpoint, and would be replaced; move it, or name another directory"

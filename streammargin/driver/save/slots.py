@@ -21,13 +21,13 @@ import numpy as np
 
 from streammargin.files import check_still_apart
 
-FAMILY = b"streammargin checkpoint "
+MAGIC_START = b"streammargin checkpoint "
 FORMAT = 11  # a new number wherever a resumed training would end in other bits
-MAGIC = FAMILY + b"%d\n" % FORMAT
+MAGIC = MAGIC_START + b"%d\n" % FORMAT
 DIGEST = 32
-LARGEST = 1 << 48  # extent of an array's dimension
+LARGEST_EXTENT = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
-SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # file names in a checkpoint directory
+SLOTS, PART_FILE, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # file names in a checkpoint directory
 WRITTEN = "written"  # the same: lines of job, size and digest of files that trainings wrote beside their models
 
 Arrays = dict[str, np.ndarray]
@@ -36,7 +36,7 @@ Entry = tuple[str, str, tuple[int, ...]]  # name, type and shape of an array
 
 def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
     """Write to a temporary file, and rename it to `path` once it is on disk. After an OSError the old file stays."""
-    part = os.path.join(os.path.dirname(path), PART)
+    part = os.path.join(os.path.dirname(path), PART_FILE)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(part)  # left by a killed process; unlinking a link keeps its target
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -66,7 +66,7 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
 
 def written_by(folder: str) -> dict[str, str]:
     """The paths that a training writes for checkpoints in this folder, itself included (description -> path)."""
-    names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART, LOCK, WRITTEN)}
+    names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART_FILE, LOCK, WRITTEN)}
     return {"the directory of checkpoints": folder, **names}
 
 
@@ -97,8 +97,8 @@ def is_foreign(part: str) -> bool:
     if os.path.islink(part) or not os.path.isfile(part):
         return False
     with _opened(part) as file:
-        start = file.read(len(FAMILY))
-    return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: data lost at a crash
+        start = file.read(len(MAGIC_START))
+    return not MAGIC_START.startswith(start) and bool(start.strip(b"\0"))  # zeros: data lost at a crash
 
 
 def _opened(path: str) -> BufferedReader:
@@ -143,7 +143,7 @@ def _header(file: BufferedReader) -> tuple[bytes, dict[str, Any], list[Entry]]:
     """(all bytes up to the end of the header, plain values, arrays that follow). Raises ValueError."""
     start = file.read(len(MAGIC) + 8)
     length = int.from_bytes(start[len(MAGIC) :], "little")
-    form = re.match(FAMILY + rb"(\d+)\n", start)
+    form = re.match(MAGIC_START + rb"(\d+)\n", start)
     if form and int(form[1]) != FORMAT:
         raise ValueError(f"its format is {int(form[1])}, of another version of streammargin; this one reads {FORMAT}")
     if start[: len(MAGIC)] != MAGIC or length > os.fstat(file.fileno()).st_size:
@@ -160,7 +160,7 @@ def _header(file: BufferedReader) -> tuple[bytes, dict[str, Any], list[Entry]]:
 
 
 def _entry(name: str, dtype: str, shape: list[int]) -> Entry:
-    sides = all(type(side) is int and 0 <= side < LARGEST for side in shape)
+    sides = all(type(side) is int and 0 <= side < LARGEST_EXTENT for side in shape)
     if not isinstance(name, str) or dtype not in TYPES or not sides:
         raise ValueError("not an array")
     return name, dtype, tuple(shape)

@@ -222,7 +222,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     able = {phases.PASS, phases.CERTIFICATE, phases.DONE, *run.steps, *([phases.BIAS] if run.midway else [])}
     able |= {phases.PROLOGUE} if p.round < rounds else set()
     able |= {phases.HELD_OUT} if run.validator is not None and p.figures is not None else set()
-    able |= {phases.SCORES, phases.LAST_READ} if run.early is not None else set()
+    able |= {phases.SCORES_PHASE, phases.LAST_READ} if run.early is not None else set()
     able |= {phases.CALIBRATION} if run.calibrating is not None and p.reason is not None else set()
     able |= {phases.PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
     p.check(run.problem, able, len(bounds) - 1)

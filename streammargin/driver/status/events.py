@@ -11,7 +11,7 @@ from typing import Any
 
 Listener = Callable[[dict[str, Any]], None]
 SCHEMA = 1
-KEPT = 10_000
+MOST_KEPT_EVENTS = 10_000
 RESIDENT_SECONDS = 0.1
 
 
@@ -31,7 +31,7 @@ def _resident_at(tick: int) -> int | None:
 
 
 class History:
-    """Publishes events and keeps at most KEPT of them: with more, every other pass_end event is dropped."""
+    """Publishes events and keeps at most MOST_KEPT_EVENTS of them: with more, every other pass_end event is dropped."""
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self.listeners: list[Listener] = list(listeners)
@@ -52,7 +52,7 @@ class History:
             if (self._seen - 1) % self._stride:
                 return
         self.events.append(event)
-        if len(self.events) > KEPT:
+        if len(self.events) > MOST_KEPT_EVENTS:
             self._thin()
 
     def save(self) -> dict[str, Any]:

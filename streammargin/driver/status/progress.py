@@ -18,14 +18,14 @@ TRANSFORMING, SCALING, MAPPING = "transforming", "scaling", "mapping"  # steps t
 PROLOGUE, PASS, CERTIFICATE = "prologue", "pass", "certificate"
 HELD_OUT, BIAS, CALIBRATION, PREDICTIONS = "held-out errors", "bias", "calibration", "predictions"
 DONE = "done"
-SCORES, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
+SCORES_PHASE, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
 ENDING = (BIAS, CALIBRATION, PREDICTIONS, DONE)  # the weights are fixed
 IDENTITY = "identity"  # the rows are compared with those at the start of the training; never saved
 
 
 def after_the_last(phases: Collection[str]) -> set[str]:
     """The phases, of those a training can be in, that may follow its last pass."""
-    return {SCORES, LAST_READ, HELD_OUT, *ENDING} | ({CERTIFICATE} if LAST_READ in phases else set())
+    return {SCORES_PHASE, LAST_READ, HELD_OUT, *ENDING} | ({CERTIFICATE} if LAST_READ in phases else set())
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Progress:
         if not (self.ranges is None or isinstance(self.ranges, str)):
             raise ValueError(f"its warning about columns is {self.ranges!r}")
         waits = isinstance(self.pass_end, dict) and self.pass_end.get("event") == "pass_end"
-        if (self.phase == SCORES) != waits or not isinstance(self.certify, bool):
+        if (self.phase == SCORES_PHASE) != waits or not isinstance(self.certify, bool):
             raise ValueError("the event of its last pass is a different one")
         if self.done.all() and self.phase not in after_the_last(phases):
             raise ValueError(f"it is in the phase {self.phase!r} with nothing left to do")

@@ -125,7 +125,7 @@ class EarlyStop:
 
 EVERY = 60.0  # seconds
 PASSES = 2  # without a fall
-PART = 0.99  # a fall to this share of the smallest value so far counts as progress
+PROGRESS_SHARE = 0.99  # a fall to this share of the smallest value so far counts as progress
 
 
 def _now() -> float:
@@ -152,11 +152,11 @@ class Gain:
         now, gaps = _now(), [f.margin_gap if f.gap is None else f.gap for f in figures]
         each = [math.inf if one is None else one for one in gaps]
         least = self._each if len(self._each) == len(each) else [math.inf] * len(each)
-        fell = any(one < PART * before for one, before in zip(each, least, strict=True))
+        fell = any(one < PROGRESS_SHARE * before for one, before in zip(each, least, strict=True))
         self._each = [min(pair) for pair in zip(each, least, strict=True)] or self._each
         gap = min(max(each, default=math.inf), math.inf if estimate is None else estimate)
         primal = sum(f.primal for f in figures) if figures else math.inf
-        if fell or gap < PART * self.gap or primal < PART * self.primal:
+        if fell or gap < PROGRESS_SHARE * self.gap or primal < PROGRESS_SHARE * self.primal:
             self.gap, self.primal = min(gap, self.gap), min(primal, self.primal)
             self._fell, self._told, self._passes = now, now, 0
             return None

@@ -23,9 +23,9 @@ from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Col
 from streammargin.transforms.clipped import Clipped
 from streammargin.wording import one_line, shown
 
-ROWS = 1 << 14  # of the table that are in memory at once
-COLUMNS = {"class": "string", "column": "string", "word": "string", "weight": "float64", "scaled_weight": "float64",
-           "count": "int64"}  # fmt: skip
+EXPORTED_ROWS = 1 << 14  # that are in memory at once
+EXPORTED_COLUMNS = {"class": "string", "column": "string", "word": "string", "weight": "float64",
+                    "scaled_weight": "float64", "count": "int64"}  # fmt: skip
 PARQUET = ".parquet"
 
 
@@ -51,13 +51,13 @@ def write_weights(
     from streammargin.arrow import csv, pa, parquet
 
     linear = check_linear(model)
-    schema = pa.schema(list(COLUMNS.items()))
+    schema = pa.schema(list(EXPORTED_COLUMNS.items()))
     make: Any = parquet.ParquetWriter if path.endswith(PARQUET) else csv.CSVWriter
     with replacing(path, force) as name:
         try:
             with make(name, schema) as writer:
                 rows = _rows_of_weights(linear)
-                while some := list(itertools.islice(rows, ROWS)):
+                while some := list(itertools.islice(rows, EXPORTED_ROWS)):
                     writer.write_batch(pa.record_batch([list(values) for values in zip(*some, strict=True)], schema))
         except pa.ArrowException as error:
             raise ReadWriteError(f"cannot write {path}: {short_reason(error)}") from error
@@ -107,8 +107,8 @@ def _counts(model: LinearModel) -> Iterator[int | None]:
 
 def _each(array: np.ndarray) -> Iterator[float]:
     """The numbers of an array, of which few at a time are objects."""
-    for start in range(0, array.size, ROWS):
-        yield from array[start : start + ROWS].tolist()
+    for start in range(0, array.size, EXPORTED_ROWS):
+        yield from array[start : start + EXPORTED_ROWS].tolist()
 
 
 def _of_words(schema: Schema) -> Iterator[bool]:
@@ -241,7 +241,7 @@ def _column(parts: LinearParts, column: Column, start: int) -> dict[str, Any]:
 
 
 NEEDED = "ONNX files are written by skl2onnx; install it with: pip install 'streammargin[onnx]'"
-GAPS = ("",)  # how a missing category comes: text of ONNX has no other
+ONNX_GAPS = ("",)  # how a missing category comes: text of ONNX has no other
 DIGITS = 2.0**24 * 1e-4  # float32 has 24 bits; columns farther from 0 than so many standard deviations lose too many
 
 
@@ -260,7 +260,7 @@ def onnx_bytes(model: Model) -> bytes:
     try:
         from streammargin.model.exports.pipeline import pipeline_of
 
-        made = pipeline_of(parts, GAPS, float32=True)  # it may refuse a column
+        made = pipeline_of(parts, ONNX_GAPS, float32=True)  # it may refuse a column
         from skl2onnx import to_onnx
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None

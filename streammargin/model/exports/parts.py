@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.model.calibration import SHARES
+from streammargin.model.calibration import CURVE_PROBABILITIES
 from streammargin.model.rows import TABLE
 from streammargin.model.scoring import Scorer
 from streammargin.points.linear import LinearPoint
@@ -76,7 +76,7 @@ def taken(model: Scorer, form: str, maps: bool = True, steps: bool = False, cali
         raise UsageError(
             f"a model with the steps {model.steps} cannot be exported as {form}; use streammargin.numpy_model"
         )
-    method = "isotonic" if SHARES in model.calibration else "sigmoid" if model.calibration else ""
+    method = "isotonic" if CURVE_PROBABILITIES in model.calibration else "sigmoid" if model.calibration else ""
     if method not in calibrated:
         raise UsageError(
             f"probabilities by `calibrate={method}` cannot be exported as {form}; use JSON or streammargin.numpy_model"

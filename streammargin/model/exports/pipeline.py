@@ -25,15 +25,15 @@ from sklearn.svm import LinearSVC
 
 from streammargin.errors import UsageError
 from streammargin.machines import FORMULAS, fields_of, words_in
-from streammargin.model.calibration import SCORES, SHARES, SIGMOID
+from streammargin.model.calibration import CURVE_PROBABILITIES, CURVE_SCORES, SIGMOID
 from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.points.mapped import Mapped
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, Column, Schema
 from streammargin.transforms.chain import Chain
 
-GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
-GAP = ("\0a missing value",)  # stands for these among categories, none of which has a NUL character
-MOST = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
+PANDAS_GAPS = (None, math.nan)  # how a frame of pandas shows that a value is missing
+GAP_CATEGORY = ("\0a missing value",)  # stands for these among categories, none of which has a NUL character
+GAP_MARK = float(np.finfo(np.float32).max)  # marks a gap while its column becomes 0 and 1
 
 
 def to_sklearn(model: Any) -> Any:
@@ -53,7 +53,7 @@ def _as_logistic(parts: LinearParts) -> LinearParts:
     )
 
 
-def pipeline_of(parts: LinearParts, gaps: Sequence[Any] = GAPS, float32: bool = False) -> Any:
+def pipeline_of(parts: LinearParts, gaps: Sequence[Any] = PANDAS_GAPS, float32: bool = False) -> Any:
     """The pipeline of the parts of a model; gaps: the values that stand for a missing category.
 
     float32: whether all numbers come as float32, so that no step needs to make them of anything else.
@@ -131,7 +131,10 @@ def _numbers(columns: list[tuple[Column, int]], parts: LinearParts, dtype: str |
                 "passthrough", fills or [0.0] * len(columns), places, parts.coef_at(places))  # fmt: skip
     for column, start in columns:
         if column.indicator:
-            marks = SimpleImputer(strategy="constant", fill_value=MOST), preprocessing.Binarizer(threshold=MOST / 2.0)
+            marks = (
+                SimpleImputer(strategy="constant", fill_value=GAP_MARK),
+                preprocessing.Binarizer(threshold=GAP_MARK / 2.0),
+            )
             own = [start + column.width - 1]
             yield _Part([column.name], make_pipeline(*cast, *marks), [0.0], own, parts.coef_at(own))
 
@@ -150,9 +153,9 @@ def _filled(gaps: Sequence[Any], value: str) -> list[Any]:
 
 
 def _trimmed(gaps: Sequence[Any]) -> list[Any]:
-    """Steps that take the blanks around text off; GAP takes the place of these gaps."""
+    """Steps that take the blanks around text off; GAP_CATEGORY takes the place of these gaps."""
     of = lambda call, **keys: preprocessing.FunctionTransformer(call, kw_args=keys, feature_names_out="one-to-one")  # noqa: E731
-    return [of(np.asarray, dtype=object), *_filled(gaps, GAP[0]), of(np.asarray, dtype=str),
+    return [of(np.asarray, dtype=object), *_filled(gaps, GAP_CATEGORY[0]), of(np.asarray, dtype=str),
             of(np.char.strip, chars=" \t"), of(np.asarray, dtype=object)]  # fmt: skip
 
 
@@ -169,7 +172,7 @@ def _words(column: Column, start: int, parts: LinearParts, gaps: Sequence[Any], 
         raise UsageError(f"the category {gaps[0]!r} of the column {column.name} stands for a missing value here")
     trimmed = []
     if not (column.numeric or float32):
-        trimmed, gaps = _trimmed(gaps), GAP
+        trimmed, gaps = _trimmed(gaps), GAP_CATEGORY
     known = [gap for gap in gaps if isinstance(gap, float) or not column.numeric]
     known = [] if parts.changed or column.fill is None else known
     made = preprocessing.OneHotEncoder(categories=[np.array(words + known, float if column.numeric else object)],
@@ -187,7 +190,7 @@ def _text(column: Column, start: int, parts: LinearParts) -> _Part:
     counts = HashingVectorizer(n_features=column.width, ngram_range=(1, column.ngrams), alternate_sign=False, norm=None)
     places = range(start, start + column.width)
     weighed = TfidfTransformer(use_idf=False, sublinear_tf=True)
-    made = make_pipeline(*_filled(GAPS, ""), preprocessing.FunctionTransformer(np.ravel), counts, weighed)
+    made = make_pipeline(*_filled(PANDAS_GAPS, ""), preprocessing.FunctionTransformer(np.ravel), counts, weighed)
     return _Part([column.name], made, ["a word"], places, parts.coef_at(places))
 
 
@@ -208,7 +211,7 @@ def _side_by_side(schema: Schema, columns: list[_Part]) -> Any:
 
 def _with_weights(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) -> Any:
     """An estimator of scikit-learn with these weights, of the class that predicts as the model does."""
-    if SHARES in parts.calibration:
+    if CURVE_PROBABILITIES in parts.calibration:
         return _with_shares(parts, coef, constants)
     C = parts.C if math.isfinite(parts.C) else 1e10
     coef = np.ascontiguousarray(coef)
@@ -248,7 +251,7 @@ def _with_shares(parts: LinearParts, coef: np.ndarray, constants: np.ndarray) ->
     inner = _with_weights(parts._replace(link=None, calibration={}, classes=numbers), coef, constants)
     if parts.names is not None and parts.schema is None and not parts.changed:
         inner.feature_names_in_ = parts.names
-    scores, lines = parts.calibration[SCORES], parts.calibration[SHARES]
+    scores, lines = parts.calibration[CURVE_SCORES], parts.calibration[CURVE_PROBABILITIES]
     curves = [IsotonicRegression(out_of_bounds="clip").fit(scores, line) for line in lines]
     made = CalibratedClassifierCV(inner, method="isotonic", ensemble=False)
     made.calibrated_classifiers_ = [_CalibratedClassifier(inner, curves, classes=numbers, method="isotonic")]

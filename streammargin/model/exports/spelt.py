@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from streammargin.errors import UsageError
 from streammargin.model.exports.parts import LinearParts
 from streammargin.sources.schema import Column
-from streammargin.tables.dates import DAY_FIRST, MONTH_FIRST, OTHERS, YEAR_FIRST
+from streammargin.tables.dates import DATE_PARTS, DAY_FIRST, MONTH_FIRST, YEAR_FIRST
 from streammargin.tables.spellings import COMMA, PAIRS, UNITS
 
 
@@ -70,7 +70,7 @@ def date(column: Column, parts: LinearParts, dtype: str) -> Any:
     made = [make_pipeline(get("dt.year"), _called("__sub__", column.first_year), *plain, *filled(column.year)),
             make_pipeline(since, get("dt.days"), *plain, *filled(column.fill))]  # fmt: skip
     for part, (name, first) in _PLACES.items():
-        if known := [float(k) for k, word in enumerate(OTHERS[part], first) if word in column.words]:
+        if known := [float(k) for k, word in enumerate(DATE_PARTS[part], first) if word in column.words]:
             ways = {"categories": [known], "handle_unknown": "ignore", "sparse_output": False}
             made.append(make_pipeline(get(name), frame, *_cast("float64"), preprocessing.OneHotEncoder(**ways)))
     if column.indicator:

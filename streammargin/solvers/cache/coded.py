@@ -10,7 +10,7 @@ from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.solvers.cache.rows import Kept, RowCache
 
 LEVELS = 255  # the largest byte
-NONE = np.empty(0)
+NO_NUMBERS = np.empty(0)
 
 
 class Coding(NamedTuple):
@@ -19,15 +19,15 @@ class Coding(NamedTuple):
     Kernels take rows of bytes with a constant column of 1. Weights and sums of the rows are turned instead.
     """
 
-    low: np.ndarray = NONE
-    step: np.ndarray = NONE
+    low: np.ndarray = NO_NUMBERS
+    step: np.ndarray = NO_NUMBERS
 
     @classmethod
     def between(cls, low: np.ndarray, high: np.ndarray) -> Coding:
         """Bytes for values in these ranges (d,); as they are, if a range is too long to tell."""
         with np.errstate(over="ignore"):
             step = (high - low) / LEVELS
-        return cls(low.copy(), step) if np.isfinite(step).all() else PLAIN
+        return cls(low.copy(), step) if np.isfinite(step).all() else PLAIN_CODING
 
     def rows(self, block: Block) -> Block:
         """The rows of a block in bytes."""
@@ -62,13 +62,13 @@ class Coding(NamedTuple):
         gram[-1, -1] = column * column * total
 
 
-PLAIN = Coding()
+PLAIN_CODING = Coding()
 
 
 class CodedRows(RowCache):
     """A cache of rows in bytes by a coding, which checkpoints have."""
 
-    def __init__(self, coding: Coding = PLAIN) -> None:
+    def __init__(self, coding: Coding = PLAIN_CODING) -> None:
         super().__init__()
         self.coding = coding
 

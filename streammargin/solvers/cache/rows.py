@@ -14,9 +14,9 @@ from streammargin.solvers.base import UNIT
 
 BUFFERS = 3 << 20  # least bytes of the buffers of blocks
 EVEN_BUFFERS = 32 << 20  # bytes of these if rows lie in several places: then blocks have a fixed size
-SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
-UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few
-PIECE = 1 << 20  # bytes: smaller pieces that are dropped may stay with the process (see `RowCache.pool`)
+CACHE_BUDGET_SHARE = 0.75  # after vectors, for cached rows; the rest is for buffers
+UNIT_ROWS, LEAST_UNIT_ROWS = 512, 16  # a multiple of the kernels' chunks, or at least a few
+JOINED_PIECE_BYTES = 1 << 20  # bytes: smaller pieces that are dropped may stay with the process (see `RowCache.pool`)
 FILLED = 0.9  # least share of an old array that new rows must fill to reuse it
 
 
@@ -125,7 +125,7 @@ class RowCache:
             del self.pieces[name]
 
     def pool(self) -> None:
-        """Join small pieces that follow each other once they have PIECE bytes, under the name of the first.
+        """Join small pieces that follow each other once they have JOINED_PIECE_BYTES, under the name of the first.
 
         The memory of small arrays is not returned when they are dropped: with two thousand blocks, pieces of each kept
         four times the cache.
@@ -133,12 +133,12 @@ class RowCache:
         small: list[str] = []
         size = 0
         for name, kept in list(self.pieces.items()):
-            if nbytes(kept.rows) >= PIECE:
+            if nbytes(kept.rows) >= JOINED_PIECE_BYTES:
                 small, size = [], 0
                 continue
             small.append(name)
             size += nbytes(kept.rows)
-            if size >= PIECE:
+            if size >= JOINED_PIECE_BYTES:
                 parts = [self.pieces[one] for one in small]
                 for one in small[1:]:
                     del self.pieces[one]
@@ -171,12 +171,12 @@ def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
 
 def cache_budget(left: int, everything: int) -> int:
     """Bytes for the cache out of `left`, after the least size of the buffers; at most `everything`."""
-    return max(0, min(int(SHARE * left), left - BUFFERS, everything))
+    return max(0, min(int(CACHE_BUDGET_SHARE * left), left - BUFFERS, everything))
 
 
 def unit_rows(each: float) -> int:
     """How many rows a unit has, of so many multiplications each."""
-    rows = max(LEAST_ROWS, int(UNIT / max(1.0, each)))
+    rows = max(LEAST_UNIT_ROWS, int(UNIT / max(1.0, each)))
     return rows // UNIT_ROWS * UNIT_ROWS or rows
 
 

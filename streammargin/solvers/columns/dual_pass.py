@@ -13,7 +13,7 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.careful import margin_rounding
 from streammargin.compiled.columns import add_squares
-from streammargin.compiled.look import PARTS
+from streammargin.compiled.look import PART_SUMS
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
@@ -36,7 +36,7 @@ from streammargin.solvers.visits import Visit, nothing
 from streammargin.words import entry
 
 LAST, MEAN = range(2)  # the two weight vectors that a pass certifies
-LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so that their squares do not overflow
+LARGEST_SAFE_NORM, SMALLEST_SAFE_NORM = 1e140, 1e-140  # of rows and columns: squares do not overflow
 
 
 def budgets(problem: Problem) -> np.ndarray:
@@ -63,7 +63,7 @@ class Totals:
     pull: Shared[f8] = of(K, SIDES, W)
     duals: Shared[f8] = of(K, SIDES, kernel.DUAL_SUMS)
     own: Shared[f8] = of(SUNK, W)
-    parts: Shared[f8] = of(SUNK, PARTS)
+    parts: Shared[f8] = of(SUNK, PART_SUMS)
 
     def forget(self, problem: Problem, k: int) -> None:
         """Restart the means of group k."""
@@ -103,7 +103,7 @@ class Pair(LinearState):
     """
 
     workspace = of(K, W), of(6, W)  # copies of weights, and temporary vectors
-    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST_NORM,))
     squares: Sum[f8] = of(D)
     w: Shared[f8] = of(2, K, W)
     budget_multiplier: Shared[f8] = of(2, K)
@@ -233,9 +233,9 @@ class DualPass(LinearSolver[P]):
 
     def _begin(self, problem: Problem, state: P) -> None:
         mass, squares = column_squares(problem, state)
-        sizes, largest = np.sqrt(squares), float(state.row_norms[norms.LARGEST])
+        sizes, largest = np.sqrt(squares), float(state.row_norms[norms.LARGEST_NORM])
         least = float(sizes.min(initial=math.inf, where=sizes > 0.0))
-        if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
+        if not (max(largest, sizes.max()) <= LARGEST_SAFE_NORM and least >= SMALLEST_SAFE_NORM):
             raise DataError(TOO_FAR)
         self.first_pace(problem, state, mass, squares)
         if not problem.from_weights:
@@ -280,7 +280,9 @@ class DualPass(LinearSolver[P]):
         count = problem.groups
         if state.read.rows < problem.rows:  # interrupted: it proves nothing
             shared = problem.compared and problem.joint
-            mistakes = int((state.read.wrong[LAST] if shared else state.read.losses[LAST, :, kernel.MISTAKES]).sum())
+            mistakes = int(
+                (state.read.wrong[LAST] if shared else state.read.losses[LAST, :, kernel.SUM_OF_MISTAKES]).sum()
+            )
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
             state.ended = True
@@ -353,14 +355,14 @@ def alike(state: Pair) -> bool:
 
 def count_largest(problem: Problem, state: Pair, active: np.ndarray) -> None:
     """Replace the sums of all losses by those of the largest, by the best multiplier for the margins of this read."""
-    read, labels, longest = state.read, labels_of(problem, state), float(state.row_norms[norms.LARGEST])
+    read, labels, longest = state.read, labels_of(problem, state), float(state.row_norms[norms.LARGEST_NORM])
     loss, reach, same = problem.loss, largest_duals(problem), alike(state)
     for k, v in ((k, v) for k in active.tolist() for v in ((LAST,) if same else (LAST, MEAN))):
         u, budget = state.row_margins[v, k], float(budgets(problem)[k])
-        e = largest.multiplier(loss, labels, k, u, kernel.NONE[0], largest.LEAST, budget, reach)
+        e = largest.multiplier(loss, labels, k, u, kernel.EMPTY_LINE[0], largest.TINY_CURVATURE, budget, reach)
         off = margin_rounding(problem.features + 2, longest, float(state.rounding[v, k]))
         total, slipped = largest.sum_losses(loss, labels, k, u, e, off)
-        read.losses[v, k, kernel.LOSSES], read.losses[v, k, kernel.ROUNDING] = total + budget * e, slipped
+        read.losses[v, k, kernel.SUM_OF_LOSSES], read.losses[v, k, kernel.ROUNDING] = total + budget * e, slipped
     if same:
         read.losses[MEAN] = read.losses[LAST]
 

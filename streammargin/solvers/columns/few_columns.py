@@ -27,19 +27,19 @@ from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import Kept, f8, of, state
 
-PIECE = 256  # rows of a product
+PRODUCT_ROWS = 256
 SPARSE = 2  # times as many sparse rows: they have fewer values
-NUMBERS = 5  # of a row and line while a piece is visited
+NUMBERS_PER_LINE = 5  # of a row and line while a piece is visited
 VISITED = 50  # multiplications that take as long as a visit of a row and line beside its values
 VECTORS = 16  # arrays of the weights during a step
 BENDS = 2  # second derivatives of a row and line: straight and crossed
 AIM = 0.3  # of tol: the gap of these columns alone at which steps end
-PRODUCTS = 200  # most products of a step; and no step follows so many
+MOST_STEP_PRODUCTS = 200  # and no step follows so many
 INEXACT = 0.1  # what a step leaves of its first violation, or of the goal, if that is more
 LONGER, SHORTER = 2.0, 0.7  # `bound` grows by this factor if it was too small, and falls at each step
-SHARES = 20  # most halvings of a step
-LEAST = 1e-10  # least second derivative of a weight, relative to the largest
-SMALL = 1e-6  # relative size of a step whose length shows a violation
+MOST_HALVINGS = 20  # of a step
+LEAST_SECOND_DERIVATIVE = 1e-10  # of a weight, relative to the largest
+TRIAL_STEP_SIZE = 1e-6  # relative size of a step whose length shows a violation
 
 
 def supports(problem: Problem) -> bool:
@@ -64,19 +64,19 @@ def bytes_beside(problem: Problem) -> int:
 
     Steps need the former; before them the scores by other columns need two copies of the weights, and a piece.
     """
-    pieces = 8 * NUMBERS * problem.lines * _piece(problem) * _at_once(problem)
+    pieces = 8 * NUMBERS_PER_LINE * problem.lines * _piece(problem) * _at_once(problem)
     weights = 2 * 8 * problem.lines * (problem.features + 1)
     return max(4 * BENDS * problem.lines * problem.rows, weights) + pieces
 
 
 def bytes_beside_column(problem: Problem) -> int:
     """Bytes for a column beside its values: its weights, sums of each piece, and its dense values there in float64."""
-    piece = 2 * problem.lines if problem.sparse else problem.lines + PIECE
+    piece = 2 * problem.lines if problem.sparse else problem.lines + PRODUCT_ROWS
     return 8 * (VECTORS * problem.lines + piece * _at_once(problem))
 
 
 def _piece(problem: Problem) -> int:
-    return PIECE * (SPARSE if problem.sparse else 1)
+    return PRODUCT_ROWS * (SPARSE if problem.sparse else 1)
 
 
 def _at_once(problem: Problem) -> int:
@@ -94,7 +94,7 @@ def wanted(problem: Problem, image: np.ndarray, w: np.ndarray, near: float) -> n
 def violations(problem: Problem, image: np.ndarray, w: np.ndarray) -> np.ndarray:
     """How far each column (d,) is from optimality, given image, A^T alpha, and weights w (lines, d+1)."""
     largest = float(np.abs(w).max())
-    step = SMALL * largest / float(np.abs(image).max(initial=1e-300)) if largest > 0.0 else 1.0
+    step = TRIAL_STEP_SIZE * largest / float(np.abs(image).max(initial=1e-300)) if largest > 0.0 else 1.0
     moved = problem.objective.prox(w + step * image, np.full(w.shape, step)) - w
     found: np.ndarray = np.sqrt((moved[:, :-1] ** 2).sum(axis=0)) / step
     return found
@@ -111,11 +111,11 @@ def set_other_scores(block: Block, w: np.ndarray, chosen: np.ndarray, scores: np
         return
     left = np.where(np.append(chosen, True), 0.0, w)
     left = np.ascontiguousarray(left.T) if isinstance(block, CSRBlock) else left
-    for low in range(0, block.rows(), PIECE):
-        rows = part(block, low, min(low + PIECE, block.rows()))
+    for low in range(0, block.rows(), PRODUCT_ROWS):
+        rows = part(block, low, min(low + PRODUCT_ROWS, block.rows()))
         found = np.empty((rows.rows(), len(w)))
         by_loops.add_scores(rows, left, found)
-        scores[low : low + PIECE] = found
+        scores[low : low + PRODUCT_ROWS] = found
 
 
 @state
@@ -300,12 +300,12 @@ def minimise(few: Few, w: np.ndarray, columns: np.ndarray, at: StepUnderWay) -> 
     """
     objective, tol = few.problem.objective, few.problem.tol
     losses, image = yield from few.gradient(w[:, columns])
-    while at.before < PRODUCTS:
+    while at.before < MOST_STEP_PRODUCTS:
         height, start = losses + objective.regulariser(w[:, columns]), few.distances(w[:, columns])
         if not at.modelled:
             yield from _model(few, start, image, at)
         share, step, work = 1.0, at.step, at.work
-        for _ in range(SHARES):
+        for _ in range(MOST_HALVINGS):
             found, work = few.plain(start + share * step), work + 2.0 * few.sweep
             losses, image = yield from few.gradient(found)
             reached = losses + objective.regulariser(found)
@@ -326,11 +326,11 @@ def minimise(few: Few, w: np.ndarray, columns: np.ndarray, at: StepUnderWay) -> 
 def _model(few: Few, w: np.ndarray, image: np.ndarray, at: StepUnderWay) -> Iterator[float]:
     """Bring the step from w near the minimum of the quadratic model plus R; image: what the duals pull."""
     objective, diagonal = few.problem.objective, (yield from few.diagonal())
-    longest = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max()) + 1e-300))
+    longest = objective.even(1.0 / np.maximum(diagonal, LEAST_SECOND_DERIVATIVE * float(diagonal.max()) + 1e-300))
     goal = INEXACT * AIM * few.problem.tol * float(_lengths(objective.penalised(image)).max(initial=0.0))
     if not at.step.size:
         at.step, at.bent, at.ahead, at.bent_ahead = np.zeros((4, *few.shape))
-    while at.made < PRODUCTS and not at.modelled:
+    while at.made < MOST_STEP_PRODUCTS and not at.modelled:
         steps = longest / at.bound
         new_step = objective.prox(w + at.ahead + steps * (image - at.bent_ahead), steps) - w
         bent = yield from few.bent(new_step)

@@ -49,12 +49,12 @@ from streammargin.solvers.roles import (
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-SHARE = 0.75  # of the budget, after all else: bytes for columns
-LEAST = 0.02  # least share of all values that must fit, and a column without zeros
-NEAR = 0.95  # of the limit: the pull of columns that are gathered, as a missed one costs a pass
-FIRST, GROWTH = 200, 4  # most columns at first, and times those with weights
+COLUMN_BUDGET_SHARE = 0.75  # of the budget, after all else: bytes for columns
+LEAST_FITTING_SHARE = 0.02  # least share of all values that must fit, and a column without zeros
+NEAR_PULL = 0.95  # of the limit: columns that are gathered from rows in memory, as a missed one costs a pass
+MOST_FIRST_COLUMNS, GATHERED_GROWTH = 200, 4  # most columns at first, and times those with weights
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
-VALUES = 1 << 14  # of sparse rows that are copied at once
+COPIED_VALUES = 1 << 14  # of sparse rows, at once
 COPIED = 48  # bytes of such a value: whether it is of the columns, and places, row, column and value of those that are
 
 
@@ -85,15 +85,15 @@ class Gathered:
     def copy(self, block: Block, first: int) -> None:
         """Copy the columns of these rows, a piece at a time."""
         if isinstance(block, DenseBlock):
-            m, size = int(np.count_nonzero(self.chosen)), few_columns.PIECE
+            m, size = int(np.count_nonzero(self.chosen)), few_columns.PRODUCT_ROWS
             out = self.values[first * m : (first + block.rows()) * m].reshape(block.rows(), m)
             for low in range(0, block.rows(), size):
                 out[low : low + size] = block.X[low : low + size, self.chosen]
             return
         place, indptr, ends = np.cumsum(self.chosen) - 1, block.indptr, self.ends[first : first + 1 + block.rows()]
         ends[1:], done = 0, int(ends[0])
-        for low in range(int(indptr[0]), int(indptr[-1]), VALUES):
-            stop = min(low + VALUES, int(indptr[-1]))
+        for low in range(int(indptr[0]), int(indptr[-1]), COPIED_VALUES):
+            stop = min(low + COPIED_VALUES, int(indptr[-1]))
             at = low + np.flatnonzero(self.chosen[block.indices[low:stop]])
             to = slice(done, done + at.size)
             self.values[to], self.columns[to], done = block.data[at], place[block.indices[at]], to.stop
@@ -140,12 +140,15 @@ class OnGathered(CertifiedState):
 def room(problem: Problem) -> int:
     """Bytes for columns, or 0: too few."""
     copies, beside = problem.copies * sum_bytes(OnGathered, problem), few_columns.bytes_beside(problem)
-    left = problem.budget + copies - state_bytes(OnGathered, problem) - beside - COPIED * VALUES
+    left = problem.budget + copies - state_bytes(OnGathered, problem) - beside - COPIED * COPIED_VALUES
     left -= bytes_of_others(problem)
     left -= 8 * problem.rows * problem.sparse + (problem.size if problem.resident else store.BUFFERS)
     even = np.full(problem.features, -(-problem.values // problem.features))
-    enough = max(LEAST * float(bytes_of(problem, even).sum()), float(bytes_of(problem, np.full(1, problem.rows))[0]))
-    return int(SHARE * left) if SHARE * left >= enough else 0
+    enough = max(
+        LEAST_FITTING_SHARE * float(bytes_of(problem, even).sum()),
+        float(bytes_of(problem, np.full(1, problem.rows))[0]),
+    )
+    return int(COLUMN_BUDGET_SHARE * left) if COLUMN_BUDGET_SHARE * left >= enough else 0
 
 
 def bytes_of(problem: Problem, sizes: np.ndarray) -> np.ndarray:
@@ -174,7 +177,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
     def reserved_bytes(self, problem: Problem) -> int:
         everything = int(bytes_of(problem, np.full(problem.features, problem.rows)).sum())
         beside = bytes_of_others(problem) + few_columns.bytes_beside(problem) + 8 * problem.rows * problem.sparse
-        return beside + COPIED * VALUES + min(room(problem), everything)
+        return beside + COPIED * COPIED_VALUES + min(room(problem), everything)
 
     def fits(self, problem: Problem, state: OnGathered) -> bool:
         descent, columns = state.descent, np.count_nonzero(state.gathered.chosen) + 1
@@ -201,7 +204,7 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
     def _first_look(self, problem: Problem, state: OnGathered, active: np.ndarray, block: Block, first: int) -> None:
         self.run_block(problem, state, active, block, first)
         if isinstance(block, CSRBlock):
-            size = max(VALUES, problem.features)
+            size = max(COPIED_VALUES, problem.features)
             for low in range(int(block.indptr[0]), int(block.indptr[-1]), size):  # a piece at a time: NumPy casts it
                 here = slice(low, min(low + size, int(block.indptr[-1])))
                 state.values += np.bincount(block.indices[here], minlength=problem.features)
@@ -281,10 +284,10 @@ class GatheredSteps(CertifiedByRead[OnGathered]):
 
     @staticmethod
     def _wanted(problem: Problem, state: OnGathered, k: int) -> np.ndarray:
-        """The columns (d,) with weights, and some of those whose pull is at least NEAR times its limit."""
-        image, w, near = problem.view(state.image, k), problem.view(state.w, k), NEAR
+        """The columns (d,) with weights, and some of those whose pull is at least NEAR_PULL times its limit."""
+        image, w, near = problem.view(state.image, k), problem.view(state.w, k), NEAR_PULL
         used = int(np.count_nonzero(w[:, :-1].any(axis=0)))
-        enough = max(FIRST, GROWTH * used)
+        enough = max(MOST_FIRST_COLUMNS, GATHERED_GROWTH * used)
         chosen = few_columns.wanted(problem, image, w, near)
         while np.count_nonzero(chosen) > enough:
             near *= FURTHER

@@ -24,14 +24,14 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Shared, Stored, Sum, f8, i4, i8, new, of, state
 from streammargin.solvers.state import State, labels_of
 
-LEAST = 0.05  # least share of all values that must fit; below it each column waits too long
+LEAST_KEPT_SHARE = 0.05  # least share of all values that must fit; below it each column waits too long
 SETTLED = 1e-3  # weight of |A_j.alpha| in the score of a column without a violation
 CROWD = 3.0  # if the working set is larger than this times the cache, proximal steps are faster
 EARLY = 5  # passes in which that is allowed, as the first weights are inaccurate
 BENT = 8 + 4  # bytes per value in a Newton step
 VECTORS = 8  # temporary vectors of length d + 1 in `choose`
-COPIES = 3  # of values that holders send: as they came, as they are added up, and all of them in one array
-SMALL = 0.05  # steps end at this share of the known gap, as the columns at hand have it
+SENT_COPIES = 3  # of values that holders send: as they came, as they are added up, and all of them in one array
+GAP_SHARE_AT_HAND = 0.05  # of the gap known, at most COARSE; least, of tol
 
 
 @state
@@ -59,7 +59,7 @@ def capacity(problem: Problem, vectors: int) -> int:
     left -= (problem.holders > 1) * row_store.EVEN_BUFFERS
     each = _a_value(problem)
     stored = row_store.cache_budget(left, each * everything) // each
-    return stored if stored >= LEAST * everything else 0
+    return stored if stored >= LEAST_KEPT_SHARE * everything else 0
 
 
 def reserved_bytes(problem: Problem, stored: int) -> int:
@@ -70,7 +70,7 @@ def reserved_bytes(problem: Problem, stored: int) -> int:
 def _a_value(problem: Problem) -> int:
     """Bytes per cached value, over all problems."""
     each = problem.count * (4 + problem.dtype.itemsize)
-    return max(each + BENT, (problem.holders > 1) * COPIES * each)
+    return max(each + BENT, (problem.holders > 1) * SENT_COPIES * each)
 
 
 def _beside(problem: Problem) -> int:
@@ -190,7 +190,7 @@ def improve(problem: Problem, penalty: Split, state: State, kept: KeptState, k: 
     targets, others = state.labels.targets_of(k), kept.others[k]
     below = targets - others if problem.numeric else -others
     task = ColumnTask(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
-    goal = SMALL * float(state.best.primal[k] - state.best.dual[k])
+    goal = GAP_SHARE_AT_HAND * float(state.best.primal[k] - state.best.dual[k])
     at.w[columns], task = working_set.settle(problem, penalty, state, task, at.w[columns], goal)
     at.alpha[:] = task.alpha
     return task.sigma

@@ -97,7 +97,7 @@ class PaperSteps(DualPass[PaperPair]):
 
     def first_pace(self, problem: Problem, state: PaperPair, mass: float, squares: np.ndarray) -> None:
         """Theorem 6, with the mean loss in place of the sum."""
-        pace, longest = state.pace, float(state.row_norms[norms.LARGEST])
+        pace, longest = state.pace, float(state.row_norms[norms.LARGEST_NORM])
         square = shares(lines_of(problem), self.dual)
         pace.tempo[:] = 1.0
         pace.step[:] = self.scale / (math.sqrt(2.0 * square * problem.present) * (longest or 1.0))

@@ -24,7 +24,7 @@ from streammargin.solvers.proof.sums import bound_by_side
 from streammargin.solvers.roles import take
 from streammargin.words import entry
 
-COLUMNS, GATHERED = ColumnSteps(average=None), GatheredSteps()
+COLUMNS_STAGE, GATHERED_STAGE = ColumnSteps(average=None), GatheredSteps()
 
 
 class Pdprox(Method):
@@ -85,8 +85,8 @@ class Pdprox(Method):
 
     def stages(self) -> dict[str, Stage]:
         return {
-            "columns": Stage(COLUMNS, leave=leave),
-            "gathered": Stage(GATHERED),
+            "columns": Stage(COLUMNS_STAGE, leave=leave),
+            "gathered": Stage(GATHERED_STAGE),
             "steps": Stage(
                 RestartedSteps[Restarted](average=self.average), lambda problem, before, watch: take(Restarted, before)
             ),
@@ -98,7 +98,7 @@ class Pdprox(Method):
             return ("paper",)
         if self.average is None and gathered_steps.suits(problem):
             return ("gathered",)
-        on_columns = self.average is None and COLUMNS.plan(problem).penalty is not None
+        on_columns = self.average is None and COLUMNS_STAGE.plan(problem).penalty is not None
         return ("columns", "steps") if on_columns else ("steps",)
 
     def remark(self, problem: Problem) -> str:

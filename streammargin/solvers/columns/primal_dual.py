@@ -12,12 +12,12 @@ from streammargin.solvers.columns.constant import constants_alone, largest_duals
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, budgets, pulled
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import GROUPS, K, Rows, Shared, W, f4, f8, of, state
-from streammargin.solvers.state import PIECE
+from streammargin.solvers.state import VECTOR_CHUNK_ROWS
 
 # conditions of a restart (Applegate et al. 2021, section 3.2)
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
 NECESSARY = 0.8  # or to this share, and rises
-LONG = 0.36  # or this share of all passes was made since the last restart
+LONG_SINCE_RESTART = 0.36  # or this share of all passes was made since the last restart
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 
 
@@ -174,7 +174,7 @@ def _due(state: Restarted, k: int, gap: float) -> bool:
     before, anchor.last_gap[k] = anchor.last_gap[k], gap
     if gap <= SUFFICIENT * anchor.gap[k] or (gap <= NECESSARY * anchor.gap[k] and gap > before):
         return True
-    return bool(state.totals.passes[k] >= LONG * state.number)
+    return bool(state.totals.passes[k] >= LONG_SINCE_RESTART * state.number)
 
 
 def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list[float]) -> Pulled:
@@ -188,8 +188,8 @@ def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list
             np.divide(totals.alpha[line], count, out=state.alpha[line])
     square = 0.0
     for line in mine:
-        for start in range(0, problem.rows, PIECE):
-            rows = slice(start, start + PIECE)
+        for start in range(0, problem.rows, VECTOR_CHUNK_ROWS):
+            rows = slice(start, start + VECTOR_CHUNK_ROWS)
             square += float(np.sum((state.alpha[line, rows] - anchor.alpha[line, rows]) ** 2))
         anchor.alpha[line] = state.alpha[line]
     change = last - problem.of_group(anchor.w, k)

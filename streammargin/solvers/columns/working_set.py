@@ -35,9 +35,9 @@ from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
 
-NEAR = 0.9  # a group is in the working set if ||A_g^T alpha|| exceeds this times its root; a missed one costs a pass
-FAR = 0.3  # the same at w = 0 for a smooth regression loss, whose duals change sign: more groups become nonzero
-ENOUGH = 0.1  # steps end at this share of the first violation, as the next duals change the problem
+WORKING_SET_PULL = 0.9  # times its root: a group whose ||A_g^T alpha|| exceeds it is in; a missed one costs a pass
+FIRST_WORKING_SET_PULL = 0.3  # at w = 0 for a smooth regression loss, whose duals change sign
+ENDING_VIOLATION = 0.1  # steps end at this share of the first violation, as the next duals change the problem
 COARSE = 0.25  # the same at w = 0 for a nonsmooth loss, whose duals are far from their optimum
 LAST = 5.0  # times tol: violation at which the last round of a smooth loss begins
 ROUNDS = 15  # most rounds of coordinate descent per pass; if they do not suffice, sigma was too large
@@ -52,15 +52,15 @@ EASY = 5  # after at most this many rounds sigma grows by FURTHER
 FASTER = 3.0
 FURTHER = 2.0
 NEARER = 0.5  # factor of sigma if ROUNDS did not suffice
-SMALLEST, LARGEST = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
+SMALLEST_SIGMA, LARGEST_SIGMA = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
 BEGIN = 30.0  # the first sigma, relative to that at which the first weights become nonzero
 # the ridge, relative to (||alpha|| / ||w||)^2 / sigma. It keeps w stable if columns are nearly equal; a larger one
 # would slow the weights down
 STAY = 0.01
 SETTLING = 20  # most steps of the duals between two reads, while the gap of the columns at hand is too large
-WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
+MOST_SETTLING_WORK = 1e10  # multiplications after which there are no more of them, some ten seconds
 OVER = 1.5  # relaxation factor of the projections of the duals of a smooth loss
-LOOK = 2  # sweeps of projections between two evaluations of the dual objective
+SWEEPS_BETWEEN_LOOKS = 2  # sweeps of projections between two evaluations of the dual objective
 LOOKS = 12  # most such evaluations
 SURE = 0.9  # of tol: the rest is for columns that were not gathered, and rounding
 ROW_VECTORS, COLUMN_VECTORS = 8, 16  # temporary vectors of length n and d+1
@@ -134,7 +134,7 @@ def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
     """Which groups are in the working set."""
     count = penalty.roots.size
     pulled = np.sqrt(np.bincount(penalty.of, at.image**2, count))
-    near = FAR if math.isinf(at.sigma) and problem.numeric and not at.w.any() else NEAR
+    near = FIRST_WORKING_SET_PULL if math.isinf(at.sigma) and problem.numeric and not at.w.any() else WORKING_SET_PULL
     return (pulled >= near * penalty.roots) | (np.bincount(penalty.of, at.w != 0.0, count) > 0.0)
 
 
@@ -168,7 +168,7 @@ def improve(
     columns = in_order(penalty, wanted(problem, penalty, at)[penalty.of])
     matrix = gather(problem, state, gathered, block, k, columns)
     begun = at.w[penalty.roots[penalty.of] > 0.0].any()
-    enough = ENOUGH if begun or math.isinf(at.sigma) else COARSE
+    enough = ENDING_VIOLATION if begun or math.isinf(at.sigma) else COARSE
     task = ColumnTask(k, columns, matrix, state.labels.targets_of(k), at.alpha, at.sigma)
     chosen, following, proof = minimise(problem, penalty, state, task, at.w[columns], enough=enough, prove=True)
     w = np.zeros(at.w.size)
@@ -303,14 +303,14 @@ class Inner:
         Scaling all duals until every column is feasible would need far more accuracy. Instead they are projected on the
         constraints of the few violated columns. Projections lower the dual objective; once it is too low, they stop.
         """
-        self.run.multiplications += LOOK * float(self.sizes.sum())
+        self.run.multiplications += SWEEPS_BETWEEN_LOOKS * float(self.sizes.sum())
         loss, caps, duals = self.problem.loss, self.centred.caps, self.answers.duals.copy()
         ends = (loss.feasible(end, 1.0) for end in (-math.inf, math.inf))
         columns = self.matrix, self.terms.roots, OVER, np.full(self.sizes.size, -1.0)
         bounds = [np.multiply(end, caps, out=np.zeros(caps.size), where=caps > 0.0) for end in ends]
         least = (1.0 - SURE * self.problem.tol) * self.objective
         for _ in range(LOOKS):
-            largest = kernel.pull_in(*bounds, *columns, duals, self.answers.slopes, LOOK)
+            largest = kernel.pull_in(*bounds, *columns, duals, self.answers.slopes, SWEEPS_BETWEEN_LOOKS)
             bound = kernel.dual_value(loss, self.centred.targets, caps, duals)
             if bound < least:
                 return None
@@ -320,8 +320,8 @@ class Inner:
 
 
 def minimise(
-    problem: Problem, penalty: Split, run: State, task: ColumnTask, chosen: np.ndarray, *, enough: float = ENOUGH,
-    prove: bool = False,
+    problem: Problem, penalty: Split, run: State, task: ColumnTask, chosen: np.ndarray, *,
+    enough: float = ENDING_VIOLATION, prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """Like `improve`, for the weights `chosen` (m,) of the task's columns only.
 
@@ -334,7 +334,7 @@ def minimise(
     soft = f.centred.softness > 0.0
     alone = f.terms.roots.size == f.sizes.size  # each column is a group
     prove = prove and not soft and penalty.square == 0.0 and alone and has(problem.loss, "feasible")
-    first, following = 0.0, max(NEARER * f.most, SMALLEST)
+    first, following = 0.0, max(NEARER * f.most, SMALLEST_SIGMA)
     for turn in range(ROUNDS):
         violation, worst, slow = f.sweep(turn)
         first = first or violation
@@ -343,7 +343,7 @@ def minimise(
         exact = not soft and worst <= LAST * problem.tol
         if exact or (violation <= enough * first and turn > 0):
             grown = FASTER if turn <= QUICK else FURTHER
-            following = grown * sigma if turn <= EASY and sigma < LARGEST else sigma
+            following = grown * sigma if turn <= EASY and sigma < LARGEST_SIGMA else sigma
             if exact or soft or f.moving > LIGHT * problem.values:
                 break
         for _ in range(1 if soft else NEWTON * slow):
@@ -361,7 +361,7 @@ def settle(
     Returns the weights, and the task with the duals and the sigma that they were found with: the next read makes their
     step. For a smooth loss sigma is infinite, and there is one turn.
     """
-    most = run.multiplications + WORK
+    most = run.multiplications + MOST_SETTLING_WORK
     for _ in range(SETTLING):
         chosen, following, _ = minimise(problem, penalty, run, task, chosen)
         if math.isinf(task.sigma):
@@ -378,7 +378,7 @@ def _attained(
 ) -> tuple[np.ndarray, float]:
     """(the duals (n,) after a step from those of the task, the gap of weights and duals as these columns have it)."""
     f = Inner(problem, penalty, run, task, chosen)
-    step, f.terms, f.centred = f.centred, f.terms._replace(ridge=0.0), f.centred._replace(softness=SMALLEST)
+    step, f.terms, f.centred = f.centred, f.terms._replace(ridge=0.0), f.centred._replace(softness=SMALLEST_SIGMA)
     primal, f.centred = f.attain(), step
     f.attain()
     bound = kernel.dual_value(problem.loss, task.below, f.centred.caps, f.answers.duals)

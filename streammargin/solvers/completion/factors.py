@@ -12,7 +12,7 @@ from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
 from streammargin.solvers.completion.matrix import (
     HARD,
-    LOOK,
+    LOOK_TASK,
     FactorsState,
     LookedAtFactors,
     MatrixSolver,
@@ -27,21 +27,21 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state_bytes
 from streammargin.wording import warn
 
-GROW, STEP = "grow", "step"
+GROW_TASK, STEP_TASK = "grow", "step"
 BEYOND = 0.3  # directions with a singular value above 1 + BEYOND gap are added
-AMOUNT, FIRST = 0.3, 0.1  # of the mean singular value, or of the ratings' size, that a direction begins with
+AMOUNT, FIRST_DIRECTION_SIZE = 0.3, 0.1  # a direction's weight: of the mean singular value, or of the ratings' size
 NOISE = 1e-6  # singular values below this share of the largest are dropped if the factors grow
-INNER = 0.05  # of the gap that the steps between two looks may leave
+LEFT_GAP_SHARE = 0.05  # of the gap that the steps between two looks may leave
 STRICTER, STRICTEST = 0.1, 1e-9  # of what steps may leave, if they came to nothing
 PATIENT = 0.5  # the same if no column has room, and centres of softened losses move
-STEPS, AFTER_GROWTH = 100, 12  # most steps between two looks, and least after the factors have grown
+MOST_FACTOR_STEPS, AFTER_GROWTH = 100, 12  # between two looks, and least after the factors have grown
 OUTER = 0.2  # share of a gap that soft losses make, from which on their centres move
 EASY, LABORIOUS = 25, 80  # steps between two looks: with fewer the losses become harder, with more softer
-ARMIJO, SMALLEST = 1e-4, 1e-10
-OTHERS = 10  # vectors of a column of the factors, beside pairs of steps
-PAIRS, FEW = 10, 3  # pairs of steps of the limited-memory method
-ENOUGH, LEAST = 20, 4  # columns of the factors with which there are many pairs; that must have room
-SHARE = 0.7  # of what is left by all else
+ARMIJO, SMALLEST_STEP_LENGTH = 1e-4, 1e-10
+OTHER_VECTORS = 10  # vectors of a column of the factors, beside pairs of steps
+PAIRS, FEW_PAIRS = 10, 3  # of steps of the limited-memory method
+MANY_PAIRS_RANK, LEAST_RANK = 20, 4  # columns of the factors with which there are many pairs; that must have room
+FACTOR_MEMORY_SHARE = 0.7  # of what is left by all else
 
 
 class Factors(MatrixSolver[FactorsState]):
@@ -55,16 +55,16 @@ class Factors(MatrixSolver[FactorsState]):
     """
 
     name = "factors"
-    tasks: ClassVar[tuple[str, ...]] = (GROW, STEP)
+    tasks: ClassVar[tuple[str, ...]] = (GROW_TASK, STEP_TASK)
 
     def reserved_bytes(self, problem: Problem) -> int:
         return FactorRoom.of(problem).bytes
 
     def run_block(self, problem: Problem, state: FactorsState, active: np.ndarray, block: Block, first: int) -> Share:
         pairs, side = pairs_of(block), short_side(problem)
-        if state.task == LOOK:
+        if state.task == LOOK_TASK:
             self.look_block(problem, state, block, first)
-        elif state.task == GROW:
+        elif state.task == GROW_TASK:
             found = cost_of(problem) * self.duals(problem, state, pairs, first)
             views = state.vectors[: problem.sides[0]], state.vectors[problem.sides[0] :]
             kernel.add_products(pairs, found, side, views[side], views[1 - side])
@@ -97,16 +97,16 @@ class Factors(MatrixSolver[FactorsState]):
         else:
             idle = made <= 1 and not state.grown and not moves and state.pairs
             state.strict = state.strict * STRICTER if idle else 1.0
-        state.wanted = INNER * state.strict * state.gap * max(abs(seen.primal), abs(seen.dual))
+        state.wanted = LEFT_GAP_SHARE * state.strict * state.gap * max(abs(seen.primal), abs(seen.dual))
         if state.grown:
             self.choose(problem, state, spectrum.vectors[:, beyond[:room]], spectrum.values[beyond[:room]])
-            state.task = GROW
+            state.task = GROW_TASK
             return False
         if not rank:
             return True  # X = 0 is optimal
         if state.strict < STRICTEST:
             return self.say_full(problem, rank) if short else True
-        state.task = STEP
+        state.task = STEP_TASK
         return False
 
     def say_full(self, problem: Problem, rank: int) -> bool:
@@ -130,7 +130,7 @@ class Factors(MatrixSolver[FactorsState]):
             state.weights = AMOUNT * mean * np.minimum(values - 1.0, 1.0)
         else:
             whole = math.sqrt(problem.sides[0] * problem.sides[1])
-            state.weights = FIRST * size_of(problem, state) * whole * np.minimum(values - 1.0, 1.0)
+            state.weights = FIRST_DIRECTION_SIZE * size_of(problem, state) * whole * np.minimum(values - 1.0, 1.0)
 
     # the factors grow
 
@@ -144,7 +144,7 @@ class Factors(MatrixSolver[FactorsState]):
         state.factors = np.hstack([np.vstack([kept.left, kept.right]), vectors * np.sqrt(state.weights)])
         state.vectors, state.weights = vectors[:, :0], state.weights[:0]
         self.forget(problem, state)
-        state.task = STEP
+        state.task = STEP_TASK
 
     def forget(self, problem: Problem, state: FactorsState) -> None:
         """Begin anew with steps at the factors."""
@@ -163,7 +163,7 @@ class Factors(MatrixSolver[FactorsState]):
     # steps
 
     def end_step(self, problem: Problem, state: FactorsState) -> None:
-        if state.task == GROW:
+        if state.task == GROW_TASK:
             self.grow(problem, state)
             return
         state.before = -1.0
@@ -179,8 +179,8 @@ class Factors(MatrixSolver[FactorsState]):
         self.turn(state)
         least = AFTER_GROWTH if state.grown else 1
         worth = -0.5 * state.slope > state.wanted * (1.0 if state.pairs else 1e-3)
-        if (not worth and state.made >= least) or state.made >= STEPS or state.slope >= 0.0:
-            state.task = LOOK
+        if (not worth and state.made >= least) or state.made >= MOST_FACTOR_STEPS or state.slope >= 0.0:
+            state.task = LOOK_TASK
             return
         state.length, state.tried = 1.0, True
         state.factors = state.start + state.direction
@@ -190,8 +190,8 @@ class Factors(MatrixSolver[FactorsState]):
         rise = goal - state.goal - state.length * state.slope
         share = -0.5 * state.slope * state.length / rise if math.isfinite(rise) else 0.0
         state.length *= min(max(share, 0.1), 0.5)
-        if state.length < SMALLEST:
-            state.pairs, state.task, state.tried = 0, LOOK, False
+        if state.length < SMALLEST_STEP_LENGTH:
+            state.pairs, state.task, state.tried = 0, LOOK_TASK, False
             state.factors = state.start.copy()
             return
         state.factors = state.start + state.length * state.direction
@@ -212,7 +212,7 @@ class Factors(MatrixSolver[FactorsState]):
         q = state.slopes.ravel().copy()
         moves, changes = (each.reshape(-1, q.size) for each in (state.moves, state.changes))
         start, size = state.start.ravel(), math.sqrt(kernel.dot(q, q))
-        scale = min(1.0, FIRST * math.sqrt(kernel.dot(start, start)) / size) if size > 0.0 else 0.0
+        scale = min(1.0, FIRST_DIRECTION_SIZE * math.sqrt(kernel.dot(start, start)) / size) if size > 0.0 else 0.0
         kernel.two_loops(moves, changes, state.pairs, scale, q)
         state.direction[:] = -q.reshape(state.direction.shape)
         state.slope = float(kernel.dot(state.direction.ravel(), state.slopes.ravel()))
@@ -229,13 +229,13 @@ class FactorRoom(NamedTuple):
     def of(cls, problem: Problem) -> FactorRoom:
         """The room in a problem's budget."""
         rows = problem.size + 10 * problem.rows if problem.resident else 0
-        left = SHARE * (problem.budget - state_bytes(FactorsState, problem) - rows)
+        left = FACTOR_MEMORY_SHARE * (problem.budget - state_bytes(FactorsState, problem) - rows)
         most = min(problem.sides)
-        pairs = PAIRS if left >= column_bytes(problem, PAIRS) * min(most, ENOUGH) else FEW
-        rank = max(min(most, LEAST), min(most, int(max(0.0, left) / column_bytes(problem, pairs))))
+        pairs = PAIRS if left >= column_bytes(problem, PAIRS) * min(most, MANY_PAIRS_RANK) else FEW_PAIRS
+        rank = max(min(most, LEAST_RANK), min(most, int(max(0.0, left) / column_bytes(problem, pairs))))
         return cls(rank, pairs, rank * column_bytes(problem, pairs))
 
 
 def column_bytes(problem: Problem, pairs: int) -> int:
     """Bytes of a column of the factors, with all vectors of its length."""
-    return 8 * sum(problem.sides) * (2 * pairs + OTHERS)
+    return 8 * sum(problem.sides) * (2 * pairs + OTHER_VECTORS)

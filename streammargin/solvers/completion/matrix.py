@@ -36,14 +36,14 @@ SIDES = Axis(lambda problem: sum(problem.sides), name="rows + columns")
 LEFT = Axis(lambda problem: problem.sides[0], name="rows")
 RIGHT = Axis(lambda problem: problem.sides[1], name="columns")
 HARD = 1e-300  # a softness with which duals are derivatives of the losses
-SHORT = Axis(lambda problem: min(problem.sides), name="the fewer of both")
-LONG = Axis(lambda problem: max(problem.sides), name="the more of both")
+SHORT_SIDE = Axis(lambda problem: min(problem.sides), name="the fewer of both")
+LONG_SIDE = Axis(lambda problem: max(problem.sides), name="the more of both")
 DENSE_ROWS = 256  # rows of a dense matrix at a time
-LOOK = "look"  # a task of a pass
+LOOK_TASK = "look"  # of a pass
 DIRECTIONS = 12  # singular vectors that a look finds
 KINK = 32  # bytes of an entry that is kept, and copied as others follow
-NEAR = 1e-9  # share of its size within which the value of an entry is at a kink, as rounding may put it on either side
-TILE = 1 << 15  # entries at a time
+AT_KINK_SHARE = 1e-9  # of its size: an entry so near a kink is at it, as rounding may put it on either side
+ENTRY_TILE = 1 << 15  # entries at a time
 
 
 def terms(problem: Problem) -> int:
@@ -75,7 +75,7 @@ class MatrixState(State):
     sums: Shared[f8] = of(SUMS)
     places: Shared[i8] = of(0, grows=True)
     values: Shared[f8] = of(0, grows=True)
-    gram: Shared[f8] = of(SHORT, SHORT)
+    gram: Shared[f8] = of(SHORT_SIDE, SHORT_SIDE)
     kinks: Shared[i8] = of(0, grows=True)
     duals: Shared[f8] = of(0, grows=True)
     task: str = "look"
@@ -127,9 +127,9 @@ class SplittingState(MatrixState):
     """
 
     workspace = (
-        of(4, SHORT, SHORT),
-        of(2, SHORT, SIDES),
-        of(DENSE_ROWS, LONG),
+        of(4, SHORT_SIDE, SHORT_SIDE),
+        of(2, SHORT_SIDE, SIDES),
+        of(DENSE_ROWS, LONG_SIDE),
     )  # of an eigendecomposition, and of a step
     matrix: Shared[f8] = of(LEFT, RIGHT)
     other: Shared[f8] = of(LEFT, RIGHT)
@@ -181,7 +181,7 @@ class MatrixSolver(Completing, Solver[S]):
         return visit._replace(name=state.task, leaves=False, lines=rank, cost=4.0 * rank + 50.0, order=in_order)
 
     def begin_pass(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        self.clear(problem, state, state.task == LOOK)
+        self.clear(problem, state, state.task == LOOK_TASK)
 
     def clear(self, problem: Problem, state: S, look: bool = True) -> None:
         """Begin a read; look: one that certifies."""
@@ -257,10 +257,10 @@ class MatrixSolver(Completing, Solver[S]):
         C, sums = cost_of(problem), state.sums
         factors = factors_of(problem, both)
         norm = factors.norm()
-        primal = norm + C * float(sums[kernel.LOSSES])
+        primal = norm + C * float(sums[kernel.ENTRY_LOSSES])
         rounding = EPS * (problem.rows + 8.0 * factors.rank + 8.0) * (C * float(sums[kernel.SIZE]) + norm)
         dual = best_scale(C * float(sums[kernel.LINEAR]), C * float(sums[kernel.SQUARE]), problem, found.upper)
-        outer = C * float(sums[kernel.LOSSES] - sums[kernel.ATTAINED])
+        outer = C * float(sums[kernel.ENTRY_LOSSES] - sums[kernel.ATTAINED])
         return LookedAtFactors(primal, dual - rounding, rounding, found, outer)
 
     def report(self, problem: Problem, state: S, still: bool = False) -> PassReport:
@@ -280,7 +280,7 @@ class MatrixSolver(Completing, Solver[S]):
     def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
         still = False
         if state.seen == problem.rows:
-            if state.task == LOOK:
+            if state.task == LOOK_TASK:
                 still = self.after(problem, state, self.see(problem, state))
             else:
                 self.end_step(problem, state)
@@ -340,7 +340,7 @@ class MatrixSolver(Completing, Solver[S]):
 
     def raise_costs(self, problem: Problem, state: S, factor: float) -> None:
         state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
-        state.task, state.before = LOOK, -1.0
+        state.task, state.before = LOOK_TASK, -1.0
 
     # the answer
 
@@ -354,7 +354,7 @@ class MatrixSolver(Completing, Solver[S]):
         return found.balanced()
 
     def fits(self, problem: Problem, state: S) -> bool:
-        known = (LOOK, *self.tasks)
+        known = (LOOK_TASK, *self.tasks)
         places = state.places
         inside = not places.size or (places.min() >= 0 and places.max() < min(problem.sides))
         return state.task in known and inside and places.size == state.values.size
@@ -374,7 +374,7 @@ def cost_of(problem: Problem) -> float:
 
 def size_of(problem: Problem, state: MatrixState) -> float:
     """The size of a rating, by the losses at X = 0."""
-    size = float(problem.loss.unit) or max(float(state.sums[kernel.LOSSES]) / problem.rows, 1e-300)
+    size = float(problem.loss.unit) or max(float(state.sums[kernel.ENTRY_LOSSES]) / problem.rows, 1e-300)
     return size if terms(problem) else math.sqrt(size)
 
 
@@ -410,8 +410,8 @@ def best_scale(linear: float, square: float, problem: Problem, upper: float) -> 
 def kinks_of(x: np.ndarray, values: np.ndarray, loss: Any, duals: np.ndarray) -> np.ndarray:
     """Indices of the entries whose duals, added up over the terms of the loss, are not its slope at x."""
     found = [np.empty(0, np.int64)]
-    for low in range(0, x.size, TILE):
-        here = slice(low, low + TILE)
+    for low in range(0, x.size, ENTRY_TILE):
+        here = slice(low, low + ENTRY_TILE)
         found.append(low + _kinks(x[here], values[here], duals[here], loss))
     return np.concatenate(found)
 
@@ -423,6 +423,6 @@ def _kinks(x: np.ndarray, values: np.ndarray, duals: np.ndarray, loss: Any) -> n
     else:
         z, low, high = values[:, None], np.array(loss.low), np.array(loss.high)
     apart = x[:, None] - z
-    near = np.abs(apart) <= NEAR * (np.abs(x[:, None]) + np.abs(z))
+    near = np.abs(apart) <= AT_KINK_SHARE * (np.abs(x[:, None]) + np.abs(z))
     slopes = np.where(apart > 0.0, high, low).sum(axis=1)
     return np.flatnonzero(near.any(axis=1) | (slopes != duals))

@@ -12,8 +12,8 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from streammargin.solvers.proof.rounding import EPS
 
-SMALL = 300  # rows of a matrix of which all eigenvalues are found at once
-FIRST, GROWTH, MOST = 1e-9, 8.0, 40  # shares above the largest Ritz value that are tried, and how often
+DENSE_EIGEN_ROWS = 300  # rows of a matrix of which all eigenvalues are found at once
+FIRST_RITZ_SHARE, RITZ_SHARE_GROWTH, MOST_RITZ_TRIES = 1e-9, 8.0, 40  # above the largest Ritz value
 
 
 class Spectrum(NamedTuple):
@@ -46,22 +46,22 @@ def spectrum(gram: np.ndarray, count: int) -> Spectrum:
     values, vectors = _ritz(gram, count, trace)
     diagonal = gram[rows, rows].copy()
     rounding = (m + 2.0) ** 2 * EPS * 2.0
-    share = max(FIRST, 8.0 * rounding)
+    share = max(FIRST_RITZ_SHARE, 8.0 * rounding)
     top = float(values[0])
-    for _ in range(MOST):
+    for _ in range(MOST_RITZ_TRIES):
         s = top * (1.0 + share)
         if s >= trace:
             break
         if _is_below(gram, diagonal, s):
             return Spectrum(np.sqrt(values), vectors, math.sqrt(s * (1.0 + rounding)))
-        share *= GROWTH
+        share *= RITZ_SHARE_GROWTH
     return Spectrum(np.sqrt(values), vectors, math.sqrt(trace * (1.0 + rounding)))
 
 
 def _ritz(gram: np.ndarray, count: int, trace: float) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalues, descending, about, and their vectors."""
     m, values, vectors = len(gram), np.empty(0), np.empty(0)
-    if m > SMALL and count < m // 4:
+    if m > DENSE_EIGEN_ROWS and count < m // 4:
         try:
             values, vectors = eigsh(gram, count, which="LA", v0=np.sqrt(gram.diagonal() / trace + 1.0 / m), tol=1e-9)
         except ArpackError as error:

@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Share
 from streammargin.solvers.completion.matrix import (
     DENSE_ROWS,
-    LOOK,
+    LOOK_TASK,
     LookedAtFactors,
     MatrixSolver,
     SplittingState,
@@ -24,10 +24,10 @@ from streammargin.solvers.completion.matrix import (
 )
 from streammargin.solvers.problem import Problem
 
-STEP = "step"
+STEP_TASK = "step"
 RELAXED = 1.6
 BALANCED = 64  # the last step after which the weight may change; it does at powers of 2
-FAR = 1e30  # a softness with which duals are their centres
+CENTRED_SOFTNESS = 1e30  # a softness with which duals are their centres
 EVERY = 1.25  # ratio of the steps up to a look to those up to the one before
 NOISE = 1e-12
 
@@ -42,10 +42,10 @@ class Splitting(MatrixSolver[SplittingState]):
     """
 
     name = "splitting"
-    tasks: ClassVar[tuple[str, ...]] = (STEP,)
+    tasks: ClassVar[tuple[str, ...]] = (STEP_TASK,)
 
     def run_block(self, problem: Problem, state: SplittingState, active: np.ndarray, block: Block, first: int) -> Share:
-        if state.task == LOOK:
+        if state.task == LOOK_TASK:
             self.look_block(problem, state, block, first)
             return None
         pairs = pairs_of(block)
@@ -63,7 +63,7 @@ class Splitting(MatrixSolver[SplittingState]):
                 return True  # X = 0 is optimal
             # 1/weight is a tenth of the trace norm that ratings of one size would have
             state.weight = 1.0 / (0.1 * size_of(problem, state) * math.sqrt(problem.sides[0] * problem.sides[1]))
-        state.task, state.softness = STEP, FAR
+        state.task, state.softness = STEP_TASK, CENTRED_SOFTNESS
         return False
 
     def raise_costs(self, problem: Problem, state: SplittingState, factor: float) -> None:
@@ -85,7 +85,7 @@ class Splitting(MatrixSolver[SplittingState]):
         if state.made >= state.next_look:
             state.next_look = max(state.made + 4, int(EVERY * state.made))
             state.factors = self.factored(problem, state, values, vectors)
-            state.task = LOOK
+            state.task = LOOK_TASK
 
     def shrink(self, problem: Problem, state: SplittingState) -> tuple[np.ndarray, np.ndarray]:
         """V from M; its singular values (k,) above 0, and their vectors on the shorter side."""

@@ -15,12 +15,12 @@ from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Role, state
 
-PARTS = 32  # pieces of the cache; one or two are copied at a time, so copies need little memory
+CACHE_PIECES = 32  # pieces of the cache; one or two are copied at a time, so copies need little memory
 BESIDE = 5  # additional memory in pieces: copies, and unfilled parts of pieces
-FULL = 0.9375  # share of the cache filled by rows that stay; the rest is for new rows
-NAMES = [f"rows {part}" for part in range(PARTS)]
+STAYING_ROWS_SHARE = 0.9375  # share of the cache filled by rows that stay; the rest is for new rows
+PIECE_NAMES = [f"rows {part}" for part in range(CACHE_PIECES)]
 BROUGHT = 0.75  # a piece is visited again each time blocks have brought 0.75 x its number of rows
-A_ROW = 64  # bytes per row besides its values: its number, the change of its duals, and sorting
+ACTIVE_ROW_BYTES = 64  # bytes per row besides its values: its number, the change of its duals, and sorting
 Parts = Sequence[str]  # names of pieces; a reference to a piece itself would keep it in memory besides its copy
 
 
@@ -42,12 +42,12 @@ def cache_bytes(problem: Problem, state_bytes: int) -> int:
     """Bytes for the cache, 0 for rows in memory; state_bytes: of the state's arrays."""
     left = 0 if problem.resident else problem.budget - state_bytes
     most = cache.cache_budget(left, problem.size + _beside(problem) * problem.rows)
-    return max(0, min(most, (left - cache.BUFFERS) * PARTS // (PARTS + BESIDE)))
+    return max(0, min(most, (left - cache.BUFFERS) * CACHE_PIECES // (CACHE_PIECES + BESIDE)))
 
 
 def copies(budget: int) -> int:
     """Bytes for copies of pieces, and for their unfilled parts."""
-    return BESIDE * budget // PARTS
+    return BESIDE * budget // CACHE_PIECES
 
 
 def due(active: ActiveRows, blocks: Blocks) -> Parts:
@@ -57,14 +57,14 @@ def due(active: ActiveRows, blocks: Blocks) -> Parts:
     """
     pieces, now = active.rows.pieces, []
     active.brought += sum(block.rows() for _, block in blocks)
-    for name in NAMES[active.turn :] + NAMES[: active.turn]:
+    for name in PIECE_NAMES[active.turn :] + PIECE_NAMES[: active.turn]:
         if name in pieces:
             wanted = BROUGHT * pieces[name].ids.size
             if active.brought < wanted:
                 break
             active.brought -= wanted
             now.append(name)
-        active.turn = (NAMES.index(name) + 1) % PARTS
+        active.turn = (PIECE_NAMES.index(name) + 1) % CACHE_PIECES
     else:
         active.brought = 0.0  # no piece is visited twice
     return now
@@ -103,23 +103,23 @@ def keep_active(problem: Problem, active: ActiveRows, blocks: Blocks, parts: Par
     if parts or not pieces:
         of_each = np.repeat(sizes + [each[name] for name in parts], [moved.size for moved in made])
         others = sum(each[name] * kept.ids.size for name, kept in pieces.items() if name not in parts)
-        own = max(FULL * budget - others, FULL * budget * len(parts) / PARTS)
+        own = max(STAYING_ROWS_SHARE * budget - others, STAYING_ROWS_SHARE * budget * len(parts) / CACHE_PIECES)
         moved = np.concatenate(made)
         moving = np.flatnonzero(moved)  # most duals stay at a bound
         active.least = max(0.0, -cache.threshold(-moved[moving], of_each[moving], int(own)))
     wanted = [np.flatnonzero(moved > active.least) for moved in made]
     staying = dict(zip(parts, wanted[len(blocks) :], strict=True))
-    held = dict.fromkeys(NAMES, 0.0)
+    held = dict.fromkeys(PIECE_NAMES, 0.0)
     held |= {name: each[name] * staying.get(name, kept.ids).size for name, kept in pieces.items()}
-    coming: dict[str, list[Coming]] = {name: [] for name in NAMES}
+    coming: dict[str, list[Coming]] = {name: [] for name in PIECE_NAMES}
     if sum(held.values()) + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) <= budget:
         for (first, block), size, ids in zip(blocks, sizes, wanted, strict=False):
             if ids.size:
                 # fill pieces one after the other: each piece costs kernel calls
-                smallest = min(held, key=lambda name: max(held[name], budget / (2 * PARTS)))
+                smallest = min(held, key=lambda name: max(held[name], budget / (2 * CACHE_PIECES)))
                 coming[smallest].append(Coming(first, block, ids))
                 held[smallest] += size * ids.size
-    for name in NAMES:
+    for name in PIECE_NAMES:
         active.rows.change(name, staying.get(name), coming[name])
 
 
@@ -132,4 +132,4 @@ def _forget_kept(rows: RowCache, blocks: Blocks, made: list[np.ndarray]) -> None
 
 def _beside(problem: Problem) -> int:
     """Bytes per row besides its values, including its duals before and after a visit."""
-    return A_ROW + 2 * 8 * problem.count
+    return ACTIVE_ROW_BYTES + 2 * 8 * problem.count

@@ -30,7 +30,7 @@ from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.cache.rows import Kept as Piece
 from streammargin.solvers.coordinate import active_rows, slow_constant
 from streammargin.solvers.coordinate.active_rows import ActiveRows
-from streammargin.solvers.coordinate.coupled import INNER, OUTER, Coupled, CoupledAscent
+from streammargin.solvers.coordinate.coupled import INNER_AXIS, OUTER_AXIS, Coupled, CoupledAscent
 from streammargin.solvers.coordinate.dual_ascent import SETTLED, SETTLING, VISITS, Ascent, DualAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
@@ -39,10 +39,10 @@ from streammargin.solvers.state import labels_for, labels_of
 from streammargin.solvers.visits import Visit
 
 ASLEEP = 255  # a counter that no visit of a read wakes
-COPIES = 3  # of rows in one place: those that come, and all of them anew, lie beside them for a while
+ROW_COPIES = 3  # of rows in one place: those that come, and all of them anew, lie beside them for a while
 LEAST_ROOM = 4 << 20  # bytes of rows in one place; with less, rounds do little
-COARSE, LEAST = 0.3, 0.3  # own gap: a share of the gap of all, at most COARSE; at least LEAST of tol
-GAP = 0  # the column of the running figures of a pass that has the gap
+COARSE, LEAST_OWN_GAP = 0.3, 0.3  # own gap: a share of the gap of all, at most COARSE; at least LEAST_OWN_GAP of tol
+PASS_GAP = 0  # a column of the running figures
 
 
 @state
@@ -81,7 +81,7 @@ class ApartCoupled(CoupledAscent):
 
     places: Places
     active: ActiveRows
-    moved: Sum[f8] = of(OUTER, INNER)
+    moved: Sum[f8] = of(OUTER_AXIS, INNER_AXIS)
 
 
 P = TypeVar("P", ApartAscent, ApartCoupled)
@@ -122,11 +122,11 @@ class Apart(Solver[P]):
 
     def kept_bytes(self, problem: Problem) -> int:
         left = problem.budget - state_bytes(self.state_class, problem)
-        everything = problem.size + active_rows.A_ROW * problem.rows
-        return min(max(LEAST_ROOM, (left - store.EVEN_BUFFERS) // COPIES), everything)
+        everything = problem.size + active_rows.ACTIVE_ROW_BYTES * problem.rows
+        return min(max(LEAST_ROOM, (left - store.EVEN_BUFFERS) // ROW_COPIES), everything)
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return super().reserved_bytes(problem) + COPIES * self.kept_bytes(problem)
+        return super().reserved_bytes(problem) + ROW_COPIES * self.kept_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         # weights; duals before and after, caps and moves of a block, sleep and curvatures of its shard; sizes and order
@@ -167,7 +167,7 @@ class Apart(Solver[P]):
         """
         matters = np.flatnonzero(free | away | (moved > 0.0))
         order = matters[np.lexsort((-moved[matters], ~free[matters]))]
-        taken = np.cumsum(store.sizes_of(block)[order] + active_rows.A_ROW)
+        taken = np.cumsum(store.sizes_of(block)[order] + active_rows.ACTIVE_ROW_BYTES)
         wanted = np.zeros(block.rows(), bool)
         wanted[order[taken <= self.kept_bytes(problem) * nbytes(block) / problem.size]] = True
         return wanted
@@ -217,8 +217,8 @@ class Apart(Solver[P]):
         order = permutation(-(-piece.rows.rows() // group), problem.seed, state.number, 0, cached.settling, 2)
         self.steps(problem, state, active, piece, (order, group), found)
         known = np.minimum(np.array([each.gap for each in best_figures(problem, state.best)], np.float64), COARSE)
-        goal = np.maximum(LEAST * problem.tol, SETTLED * known) * np.abs(state.best.primal)
-        if (found[:, GAP] + self.behind(problem, state) <= goal)[active].all():
+        goal = np.maximum(LEAST_OWN_GAP * problem.tol, SETTLED * known) * np.abs(state.best.primal)
+        if (found[:, PASS_GAP] + self.behind(problem, state) <= goal)[active].all():
             self.skip_remaining(problem, state)
         return None if cached.settling >= SETTLING else cached.settling / SETTLING
 
@@ -317,7 +317,7 @@ class ApartLines(Apart[ApartCoupled], Coupled[ApartCoupled]):
                 turns, labels_of(problem, state), problem.loss, active, problem.lines, 0, state.alpha,
                 sleep if again < VISITS else asleep, state.squares, image, figures,
             )  # fmt: skip
-            gained += figures[:, coupled_ascent.SHARE] * ((again == VISITS) - float(again == 0))
+            gained += figures[:, coupled_ascent.PASS_DUAL_SHARE] * ((again == VISITS) - float(again == 0))
         state.moved[...] = image - state.W
         targets = state.labels.of(rows)
         for line in problem.lines_of(active) if targets.targets.size else ():

@@ -34,8 +34,8 @@ from streammargin.solvers.roles import state
 from streammargin.words import entry
 
 PERMUTATION = "permutation"
-LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
-MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
+FIRST_LOOK_PASSES = 16  # here, and after twice as many each time, the fall of the estimate says how many are left
+MOMENTUM_PASSES = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
 
 
 @state
@@ -178,12 +178,12 @@ def check_hard_margin(problem: Problem, able: str) -> None:
 
 
 def leave(problem: Problem, state: PlainAscent, watch: AscentWatch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
+    """Switch to momentum when over MOMENTUM_PASSES more are predicted, after 1, 2, 4, ... times FIRST_LOOK_PASSES."""
     number = state.number
-    if not (problem.lp and problem.resident) or number < LOOK // 2:
+    if not (problem.lp and problem.resident) or number < FIRST_LOOK_PASSES // 2:
         return ""
     left = predicted_left(problem, watch, number, float(report.estimate[active].max(initial=0.0)))
-    return "momentum" if number >= LOOK and left > MANY else ""
+    return "momentum" if number >= FIRST_LOOK_PASSES and left > MOMENTUM_PASSES else ""
 
 
 def predicted_left(problem: Problem, watch: AscentWatch, number: int, estimate: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import coupled_ascent as kernel
 from streammargin.compiled.order import permutation
-from streammargin.compiled.sleep import AWAKE, LONGEST
+from streammargin.compiled.sleep import AWAKE, LONGEST_SLEEP
 from streammargin.errors import DataError
 from streammargin.losses.crammer_singer import CrammerSingerTerms
 from streammargin.rows.blocks import Block, DenseBlock
@@ -34,8 +34,8 @@ from streammargin.solvers.state import labels_of
 # reads and 8.4 s; with 20 visits, .03: 18 reads and 32.9 s
 MOST_VISITS = 8
 # Weights lie as rows read them: those of a line together, or for sparse rows those of a column
-OUTER = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
-INNER = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")
+OUTER_AXIS = Axis(lambda problem: problem.features + 1 if problem.sparse else problem.count, name="d+1 or K")
+INNER_AXIS = Axis(lambda problem: problem.count if problem.sparse else problem.features + 1, name="K or d+1")
 
 
 @state
@@ -48,8 +48,8 @@ class CoupledAscent(Certified):
     alpha: Rows[Float] = of(N, K)
     sleep: Rows[u1] = of(N, GROUPS)
     squares: Rows[f8] = of(N)
-    W: Shared[Float] = of(OUTER, INNER)
-    figures: Sum[f8] = of(GROUPS, kernel.FIGURES)
+    W: Shared[Float] = of(OUTER_AXIS, INNER_AXIS)
+    figures: Sum[f8] = of(GROUPS, kernel.COUPLED_FIGURES)
     part: int = 0
 
 
@@ -99,7 +99,7 @@ class Coupled(BeginsAtWeights[C]):
             now = take_turns(visits, 0, turns, turns)
             for some in self.returning(problem, state, now) if again == 0 else [now]:
                 self._visit(problem, state, active, some, seen)
-            gap = float(seen[:, kernel.GAP].sum())
+            gap = float(seen[:, kernel.PASS_GAP].sum())
             if again == 0:
                 state.figures += seen
                 first_gap = gap
@@ -118,7 +118,7 @@ class Coupled(BeginsAtWeights[C]):
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())
         given = (
-            labels_of(problem, state), problem.loss, active, problem.lines, LONGEST, state.alpha, state.sleep,
+            labels_of(problem, state), problem.loss, active, problem.lines, LONGEST_SLEEP, state.alpha, state.sleep,
             state.squares, state.W, figures,
         )  # fmt: skip
         if problem.by_products:
@@ -133,7 +133,7 @@ class Coupled(BeginsAtWeights[C]):
         for group in active:
             lines = self._lines(problem, state.W, group)
             size = math.sqrt(float(np.einsum("gj,gj->", lines, lines, dtype=np.float64)))
-            gap, share = float(figures[group, kernel.GAP]), float(figures[group, kernel.SHARE])
+            gap, share = float(figures[group, kernel.PASS_GAP]), float(figures[group, kernel.PASS_DUAL_SHARE])
             running = Running(size, share - 0.5 * size * size, share, gap, math.inf)
             estimate[group] = problem.objective.estimate(running)
         return PassReport(estimate, int(figures[:, kernel.MISSED].sum()))

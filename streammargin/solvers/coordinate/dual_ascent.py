@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
-from streammargin.compiled.sleep import AWAKE, LONGEST
+from streammargin.compiled.sleep import AWAKE, LONGEST_SLEEP
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block
@@ -25,7 +25,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
-from streammargin.solvers.state import PIECE, labels_of
+from streammargin.solvers.state import VECTOR_CHUNK_ROWS, labels_of
 from streammargin.words import entry
 
 FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L do not fit into float32
@@ -59,7 +59,7 @@ class Ascent(Certified):
     sleep: Rows[u1]
     curvature: Rows[f8] = of(N)
     theta: Shared[Float]
-    figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.MIN_MARGIN,))
+    figures: Sum[f8] = of(K, kernel.ASCENT_FIGURES, smallest=(kernel.MIN_MARGIN,))
     constant: SlowConstant
     norms: Norms
     active: ActiveRows
@@ -75,7 +75,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     behind_map: ClassVar[int] = 1  # times as many visits, of cached rows too, if each read maps the rows anew
-    longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most
+    longest: ClassVar[int] = LONGEST_SLEEP  # passes that a row whose dual stays at a bound sleeps at most
     requires: ClassVar[tuple[str, ...]] = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
@@ -97,8 +97,8 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         if state.norms.checked:
             return
         state.norms.checked = True
-        for start in range(0, problem.rows, PIECE):
-            self.check_rows(problem, state.curvature[start : start + PIECE], start)
+        for start in range(0, problem.rows, VECTOR_CHUNK_ROWS):
+            self.check_rows(problem, state.curvature[start : start + VECTOR_CHUNK_ROWS], start)
 
     def check_rows(self, problem: Problem, L: np.ndarray, first: int) -> None:
         """The same for the curvatures L (m,) of the rows from `first` on."""
@@ -131,7 +131,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         return state.theta, np.zeros(problem.count), None
 
     def _visit(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
-        """Make a step for every row of these turns, and add to figures (K, FIGURES).
+        """Make a step for every row of these turns, and add to figures (K, ASCENT_FIGURES).
 
         Its multiplications are counted: rows visited plus rows updated, of mean length.
         """
@@ -219,7 +219,7 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         self, problem: Problem, state: A, active: np.ndarray, kept: active_rows.Parts, mixed: np.ndarray, group: int,
         figures: np.ndarray,
     ) -> None:  # fmt: skip
-        """One visit of these cached pieces, added to figures (K, FIGURES)."""
+        """One visit of these cached pieces, added to figures (K, ASCENT_FIGURES)."""
         for name in kept:
             ids, block = state.active.rows.pieces[name][:2]
             order = mixed[mixed < -(-block.rows() // group)]
@@ -241,13 +241,13 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         found = np.zeros_like(state.figures)
         order = self._kept_order(problem, state, kept, 0, cached.settling, 2)
         self._visit_kept(problem, state, active, kept, *order, found)
-        if self.settled(problem, state, active, found[:, kernel.GAP]):
+        if self.settled(problem, state, active, found[:, kernel.PASS_GAP]):
             self.skip_remaining(problem, state)
         return None if cached.settling >= most else cached.settling / most
 
     def settled(self, problem: Problem, state: A, active: np.ndarray, gaps: np.ndarray) -> bool:
         """Whether the gaps (K,) that a visit of the cached rows met are small enough."""
-        return bool((gaps <= SETTLED * state.figures[:, kernel.GAP]).all())
+        return bool((gaps <= SETTLED * state.figures[:, kernel.PASS_GAP]).all())
 
     def skip_remaining(self, problem: Problem, state: A) -> None:
         state.active.settling = self.effort(problem) * SETTLING
@@ -261,8 +261,8 @@ class DualAscent(BeginsAtWeights[A], CertifiedBySweep[A]):
         if norms.measured or norms.visited < problem.rows:
             return
         total, largest, empty = 0.0, 0.0, False
-        for start in range(0, problem.rows, PIECE):
-            piece = slice(start, start + PIECE)
+        for start in range(0, problem.rows, VECTOR_CHUNK_ROWS):
+            piece = slice(start, start + VECTOR_CHUNK_ROWS)
             curvature = state.curvature[piece]
             sizes = np.sqrt(curvature) / math.sqrt(problem.q - 1.0)
             total, largest = total + float(sizes.sum()), max(largest, float(sizes.max()))

@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streammargin.compiled.look import MISTAKES, Prox
+from streammargin.compiled.look import SUM_OF_MISTAKES, Prox
 from streammargin.losses.base import largest_bend, middle_share
 from streammargin.penalties.mirror_maps import mirror
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.rows.visits import PLACES, Turns, take_turns
+from streammargin.rows.visits import VISITS_PER_CALL, Turns, take_turns
 from streammargin.rows.visits import Visit as OneVisit
 from streammargin.solvers.base import UNIT, VISIT, Blocks, PassReport, Share
 from streammargin.solvers.linear import LinearSolver
@@ -41,14 +41,14 @@ from streammargin.solvers.visits import Visit
 READS, RETURNS = 1, 2  # the passes
 FLOAT32_TOL = 1e-5  # smallest tolerance for float32 weights, whose rounding limits the gap
 SOFT = 0.05  # the softness of a hinge: a margin this far from 1, times 1/2, has its dual at a bound
-LEAST, MOST = 16, 4096  # parts of r; between them, as many as cost what a product with all rows does
+LEAST_PARTS_OF_R, MOST_PARTS_OF_R = 16, 4096  # between: as many as cost what a product with all rows does
 B = TypeVar("B", bound=Certified)
 
 
 class BeginsAtWeights(LinearSolver[B]):
     """A solver with duals of rows that may begin from weights."""
 
-    blocks_per_step = PLACES
+    blocks_per_step = VISITS_PER_CALL
 
     @staticmethod
     @abstractmethod
@@ -125,7 +125,7 @@ class BeginsAtWeights(LinearSolver[B]):
         """The certificate, and in place of A^T alpha the rest r; without them if not all rows were read."""
         sweep = state.sweep
         several = problem.compared and problem.joint
-        mistakes = int((sweep.wrong if several else sweep.weights[:, MISTAKES]).sum())
+        mistakes = int((sweep.wrong if several else sweep.weights[:, SUM_OF_MISTAKES]).sum())
         if sweep.rows < problem.rows:
             return PassReport(np.full(problem.groups, np.inf), mistakes)
         (alpha, images), pull = self.in_lines(problem, state), sweep.pull[:, 0]
@@ -148,7 +148,9 @@ class BeginsAtWeights(LinearSolver[B]):
             return
         visits, start, stop, whole = turns
         share = sum(block.rows() for block, _, _, order, _ in visits if order.size) / problem.rows / whole
-        wanted = share * np.clip(problem.values / (problem.features + 1), LEAST, MOST)  # parts of r per turn
+        wanted = share * np.clip(
+            problem.values / (problem.features + 1), LEAST_PARTS_OF_R, MOST_PARTS_OF_R
+        )  # parts of r per turn
         parts, step = max(1, round(wanted)), max(1, round(1.0 / wanted))  # of a turn, or turns of a part
         turn, last, images = start * parts, stop * parts, self.in_lines(problem, state)[1]
         while turn < last:

@@ -18,7 +18,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
-from streammargin.solvers.state import PIECE, labels_of, rows_of_lines
+from streammargin.solvers.state import VECTOR_CHUNK_ROWS, labels_of, rows_of_lines
 
 RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates
 REFRESH = 8  # sum |theta_j|^q is recomputed after 8 (d + 1) values, as rounding accumulates
@@ -84,11 +84,11 @@ class Momentum(DualAscent[MomentumAscent]):
             share = state.pace[k, kernel.LAST] ** 2
             gain, total = dual_sums(labels, problem.loss, k, state.alpha[k], state.momentum[k], share)
             dual = gain - 0.5 * size * size
-            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap, slack = float(figures[k, kernel.PASS_GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, image)
             estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
             self.pace(problem, state, k, estimate[k], dual)
-        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+        return PassReport(estimate, int(figures[:, kernel.PASS_MISTAKES].sum()))
 
     def pace(self, problem: Problem, state: MomentumAscent, k: int, estimate: float, dual: float) -> None:
         """Restart once the gap fell by the factor RESTART since the last restart, or the dual objective fell."""
@@ -108,9 +108,9 @@ class Momentum(DualAscent[MomentumAscent]):
     def _average(self, problem: Problem, state: MomentumAscent, k: int, sign: float) -> None:
         """Turn alpha into the averaged sequence (sign 1), or back (sign -1)."""
         share = state.alpha.dtype.type(sign * state.pace[k, kernel.LAST] ** 2)
-        for start in range(0, problem.rows, PIECE):
-            piece = state.alpha[k, start : start + PIECE]
-            piece += share * state.momentum[k, start : start + PIECE]
+        for start in range(0, problem.rows, VECTOR_CHUNK_ROWS):
+            piece = state.alpha[k, start : start + VECTOR_CHUNK_ROWS]
+            piece += share * state.momentum[k, start : start + VECTOR_CHUNK_ROWS]
             if not problem.objective.signed:
                 np.maximum(piece, 0.0, out=piece)  # feasible up to rounding
 

@@ -63,12 +63,12 @@ class Plain(DualAscent[PlainAscent]):
                 dual, whole = dual_sums(labels_of(problem, state), problem.loss, k, alpha, alpha, 0.0)
             else:  # a rough objective suffices: for the hinge the sum is D + 1/2 ||theta||^2
                 dual = whole = float(alpha.sum(dtype=np.float64))
-            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap, slack = float(figures[k, kernel.PASS_GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, theta)
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))
         if state.active.rows.pieces:
             estimate *= KEPT_GAP
-        report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+        report = PassReport(estimate, int(figures[:, kernel.PASS_MISTAKES].sum()))
         report.kept_rows = state.active.rows.count
         return report
 

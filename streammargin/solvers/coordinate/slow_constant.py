@@ -23,11 +23,11 @@ from streammargin.solvers.cache.rows import take
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, f8, of, state
 
-PART = 0.01  # square of the damped constant, relative to a row's mean square; with a larger one momentum may fail
-FLAT = 4.0  # least rho times the curvature of all losses in b: at a small C, b would not move otherwise
-FEW = 8  # most passes until b follows; with more, momentum oscillates if no column separates the classes
+DAMPED_SQUARE = 0.01  # of the constant, relative to a row's mean square; with more, momentum may fail
+LEAST_DAMPED_CURVATURE = 4.0  # rho times that of all losses in b: at a small C, b would not move otherwise
+MOST_FOLLOWING_PASSES = 8  # until b follows; with more, momentum oscillates if no column separates the classes
 SOME = 256  # rows sampled for the mean square
-VALUES = 1 << 13  # of these that are copied at a time, or one row
+MEAN_SQUARE_VALUES = 1 << 13  # of these that are copied at a time, or one row
 
 
 @state
@@ -48,7 +48,7 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
         constant.damping = 1.0
         return
     present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
-    step = max(1, VALUES * block.rows() // max(1, values_of(block).size))
+    step = max(1, MEAN_SQUARE_VALUES * block.rows() // max(1, values_of(block).size))
     squares = (
         np.square(values_of(take(block, present[low : low + step])), dtype=np.float64).sum()
         for low in range(0, present.size, step)
@@ -59,7 +59,11 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
 def damp_by(problem: Problem, constant: SlowConstant, square: float, column: float) -> None:
     """The same, of a row's mean square without the constant, and the constant's."""
     losses = float(problem.outputs.caps.max()) * problem.present
-    rho = max(PART * square / column, FLAT / losses / column, AHEAD / (FEW * problem.present))
+    rho = max(
+        DAMPED_SQUARE * square / column,
+        LEAST_DAMPED_CURVATURE / losses / column,
+        AHEAD / (MOST_FOLLOWING_PASSES * problem.present),
+    )
     constant.damping = rho if 0.0 < rho < 0.5 else 1.0
 
 

@@ -12,7 +12,7 @@ from streammargin.compiled import smo
 from streammargin.errors import DataError
 from streammargin.kernels.base import Kernel
 from streammargin.points.base import Point
-from streammargin.points.expansion import TILE, Expansion
+from streammargin.points.expansion import SCORED_ROWS, Expansion
 from streammargin.rows.blocks import Block, alone, part, taken
 from streammargin.solvers.base import MarginSizes, Solver
 from streammargin.solvers.expansion.form import Form, form_of
@@ -29,7 +29,7 @@ from streammargin.solvers.expansion.measured import (
     of_length_zero,
     squares_of,
 )
-from streammargin.solvers.expansion.rounds import LARGEST, constant_of
+from streammargin.solvers.expansion.rounds import LARGEST_COEFFICIENT_SUM, constant_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_better, keep_bounds
 from streammargin.solvers.proof.figures import Figures
@@ -42,14 +42,14 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 LOOKED = 2048  # support rows that the pieces of a certificate are cut for
-SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
+AIMED_TOL_SHARE = 0.5  # of the tolerance: the estimated gap that a pass aims at
 SINGLE = 1.05 * 2.0**-24  # the rounding of an operation in float32, and what adds to it in float64
 CLEAR = 1.25  # times the error of a score, a row is from any loss, for a certificate to leave it out
 TIGHTER = 0.3  # the factor of that after a certificate in vain
 SMALLEST_GOAL = 1e-15
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 SCALES, CONSTANTS = 24, 40  # steps of the search for a scale, and for a constant
-LEAST, MOST = 0.5, 1.5  # scales
+LEAST_SCALE, MOST_SCALE = 0.5, 1.5
 
 
 class ExactLine(NamedTuple):
@@ -128,7 +128,7 @@ def exact(
     scale = 1.0
     primal, constant = best_constant(scale)
     if primal - dual > wanted * max(abs(primal), abs(dual)) and square > 0.0:
-        _, scale = golden(lambda one: best_constant(one)[0], LEAST, MOST, SCALES)
+        _, scale = golden(lambda one: best_constant(one)[0], LEAST_SCALE, MOST_SCALE, SCALES)
         other, at_other = best_constant(scale)
         primal, constant, scale = (other, at_other, scale) if other < primal else (primal, constant, 1.0)
     if not left.clear(scale, constant):
@@ -160,7 +160,7 @@ def exact_margin(form: Form, free: bool, f: np.ndarray, b: np.ndarray, blur: flo
     drift = abs(math.fsum(b)) * largest if free else 0.0
     upper = (high + drift) / mass * (1.0 + 8.0 * EPS) if mass > 0.0 else math.inf
     missed = int(np.count_nonzero((margins + form.sign * constant <= off) & there))
-    scale = 1.0 / slack if slack > 0.0 else min(size, LARGEST)
+    scale = 1.0 / slack if slack > 0.0 else min(size, LARGEST_COEFFICIENT_SUM)
     found = ExactLine(Candidate(math.inf, lower, missed, 0.0), -math.inf, scale / size, scale * constant, upper)
     without = 1.0 - slack * mass / square if square > 0.0 else math.inf
     return found._replace(hidden=max(0.0, found.gap - without))
@@ -276,8 +276,8 @@ class Machine(Solver[SmoState]):
     def decide(self, problem: Problem, state: SmoState, block: Block, first: int, rows: np.ndarray) -> None:
         """The scores of these rows of a block, by the frozen expansion."""
         expansion = self.frozen(problem, state)
-        for low in range(0, rows.size, TILE):
-            some = rows[low : low + TILE]
+        for low in range(0, rows.size, SCORED_ROWS):
+            some = rows[low : low + SCORED_ROWS]
             whole = some[-1] + 1 - some[0] == some.size
             own = alone(part(block, some[0], some[-1] + 1)) if whole else taken(block, some)
             there = state.labels.present(first + some)
@@ -313,7 +313,7 @@ class Machine(Solver[SmoState]):
             else:
                 left = Left(form.at(clear), f[clear], self._wander(problem, state, k), float(state.constants[k]))
                 own = form.at(~clear), problem.loss, problem.free, f[~clear], b[~clear]
-                found.append(exact(*own, off, SHARE * problem.tol, left))
+                found.append(exact(*own, off, AIMED_TOL_SHARE * problem.tol, left))
             coef[k] *= found[k].scale
         dual, upper = np.array([[one.dual, one.upper] for one in found]).T
         if problem.hard:
@@ -326,7 +326,7 @@ class Machine(Solver[SmoState]):
         set_found(state.best_point, *merged(state.best_point, now, better))
         missed = np.array([one.gap > problem.tol for one in found])
         # rounding alone is above the tolerance, and steps have little left to do
-        state.hidden = np.array([one.hidden > problem.tol and SHARE * one.gap <= one.hidden for one in found])
+        state.hidden = np.array([one.hidden > problem.tol and AIMED_TOL_SHARE * one.gap <= one.hidden for one in found])
         state.goal = np.where(missed, np.maximum(TIGHTER * state.goal, SMALLEST_GOAL), state.goal)
         self._count_wrong(problem, state, found)
 

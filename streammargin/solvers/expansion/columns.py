@@ -16,11 +16,11 @@ from streammargin.solvers.base import UNIT
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, i8, of, state
 
-NONE = -1
-ROWS = 1024  # most rows of a round
-TILE = 256  # columns that are computed at a time
+EMPTY_PLACE = -1
+MOST_ROUND_ROWS = 1024
+COLUMN_TILE = 256  # that are computed at a time
 BATCH = 512  # columns of a unit that fills the cache
-LEAST_ROWS = 64  # of a unit
+LEAST_KERNEL_UNIT_ROWS = 64  # of a unit
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -41,7 +41,7 @@ class HeldColumns:
     batch: Shared[i8] = of(0, grows=True)
     used: Shared[i8] = of(0, grows=True)
     batches: Shared[i8] = of(2, 0, grows=True)
-    recent: Shared[i8] = of(K, ROWS // 2, fill=NONE)
+    recent: Shared[i8] = of(K, MOST_ROUND_ROWS // 2, fill=EMPTY_PLACE)
     made: int = 0
     bytes: int = 0
 
@@ -59,10 +59,13 @@ class Columns:
         held.bytes = np.dtype(dtype).itemsize
         slots = max(held.rows.size, min(slots, numbers.size))
         more = slots - held.rows.size
-        held.rows = np.append(held.rows, np.full(more, NONE))
-        held.batch, held.used = np.append(held.batch, np.full(more, NONE)), np.append(held.used, np.full(more, NONE))
+        held.rows = np.append(held.rows, np.full(more, EMPTY_PLACE))
+        held.batch, held.used = (
+            np.append(held.batch, np.full(more, EMPTY_PLACE)),
+            np.append(held.used, np.full(more, EMPTY_PLACE)),
+        )
         self.values = np.empty((slots, numbers.size), dtype)  # takes no memory before it is written
-        self.slot_of = np.full(numbers.size, NONE, np.int64)
+        self.slot_of = np.full(numbers.size, EMPTY_PLACE, np.int64)
         self._again()
 
     def _again(self) -> None:
@@ -87,18 +90,18 @@ class Columns:
         values = None if self.kernel.of_numbers else taken(self.block, rows)
         return RightRows(self.kernel, self.numbers[rows], values, self.values.dtype)
 
-    def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int, old: int = NONE) -> None:
+    def take_in(self, rows: np.ndarray, staying: np.ndarray, now: int, old: int = EMPTY_PLACE) -> None:
         """Compute the columns of these rows, which no slot holds; those of the rows `staying` are not given up.
 
         old: columns not used since that round give up their slots before empty ones, which take new memory, are used.
         """
         held, empty = self.held, self.held.rows < 0
         used = held.used.copy()
-        used[empty] = old if np.count_nonzero(~empty) > ROWS else NONE
+        used[empty] = old if np.count_nonzero(~empty) > MOST_ROUND_ROWS else EMPTY_PLACE
         used[self.slot_of[staying]] = np.iinfo(np.int64).max
         slots = np.argsort(used, kind="stable")[: rows.size]
         gone = held.rows[slots]
-        self.slot_of[gone[gone >= 0]] = NONE
+        self.slot_of[gone[gone >= 0]] = EMPTY_PLACE
         held.rows[slots], held.batch[slots], held.used[slots] = rows, held.made, now
         self.slot_of[rows] = slots
         live = np.isin(held.batches[0], held.batch)
@@ -116,7 +119,7 @@ class Columns:
 
 def unit_rows(each: float) -> int:
     """How many rows a unit has, of so many multiplications each, halved."""
-    return max(LEAST_ROWS, int(UNIT / (2.0 * max(1.0, each))))
+    return max(LEAST_KERNEL_UNIT_ROWS, int(UNIT / (2.0 * max(1.0, each))))
 
 
 def fill(columns: Columns) -> bool:
@@ -151,8 +154,8 @@ def multiply_used(columns: Columns, block: Block, low: int, high: int, coefs: np
     slots = columns.slot_of[used]
     here, others = used[slots >= 0], used[slots < 0]
     out = np.zeros((high - low, coefs.shape[1]))
-    for at in range(0, here.size, TILE):
-        some = here[at : at + TILE]
+    for at in range(0, here.size, COLUMN_TILE):
+        some = here[at : at + COLUMN_TILE]
         out += columns.values[columns.slot_of[some], low:high].T @ coefs[some]
     _add_computed(columns, block, low, high, coefs, others, out)
     return out
@@ -162,8 +165,8 @@ def _add_computed(
     columns: Columns, block: Block, low: int, high: int, coefs: np.ndarray, others: np.ndarray, out: np.ndarray
 ) -> None:
     """Add the part of these rows, whose values with the rows low .. high are computed."""
-    for at in range(0, others.size, TILE):
-        some = others[at : at + TILE]
+    for at in range(0, others.size, COLUMN_TILE):
+        some = others[at : at + COLUMN_TILE]
         found = np.empty((high - low, some.size))
         RightRows(columns.kernel, some, taken(block, some)).values(block, low, high, found)
         out += found @ coefs[some]

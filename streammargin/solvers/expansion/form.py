@@ -11,7 +11,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.state import labels_for
 
-MOST = 1e12  # of a coefficient of a hard margin, if K may not be positive semidefinite
+MOST_COEFFICIENT = 1e12  # of a coefficient of a hard margin, if K may not be positive semidefinite
 
 
 class Form(NamedTuple):
@@ -44,7 +44,7 @@ class Form(NamedTuple):
         """
         bent = self.bend > 0.0
         squares = np.divide(1.0, self.bend, out=np.zeros(self.t.size), where=bent)
-        most = np.where(bent, np.sqrt(squares * math.fsum(self.t**2 * squares)), MOST)
+        most = np.where(bent, np.sqrt(squares * math.fsum(self.t**2 * squares)), MOST_COEFFICIENT)
         low, high = np.where(np.isinf(self.low), -most, self.low), np.where(np.isinf(self.high), most, self.high)
         return self._replace(low=low, high=high)
 

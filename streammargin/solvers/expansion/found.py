@@ -22,10 +22,10 @@ from streammargin.solvers.state import State
 SUPPORT, WORKING, NEW = "support", "working", "new"  # pieces of cached rows
 OF_FORM = 7 * 8  # bytes of a row, in one line
 TILES = 4 * 1024 * 256 * 8  # bytes of a tile of rows, of its values, and of copies of these
-LEAST = 256  # columns of all rows that are held at least, for rows in memory
-SHARE = 0.6  # of the budget, for rows on disk: rows in memory and their columns; the rest is for reading
+LEAST_HELD_COLUMNS = 256  # columns of all rows that are held at least, for rows in memory
+HELD_BUDGET_SHARE = 0.6  # of the budget, for rows on disk: rows in memory and their columns; the rest is for reading
 MOST_COLUMNS = 4096  # columns of the rows in memory, for rows on disk
-COPIES = 2.2  # of a row in memory, while others join it
+JOINING_COPIES = 2.2  # of a row in memory, while others join it
 
 
 @state
@@ -177,15 +177,15 @@ class Memory(NamedTuple):
             beside = fixed + OF_FORM * problem.count * rows + (row + kept) * rows
             loaded = problem.size + (8 * (rows + 2) if problem.sparse else 0)
             columns = min(8 * rows * rows, left - beside - loaded)
-            columns = max(columns, 4 * rows * min(rows, LEAST))
+            columns = max(columns, 4 * rows * min(rows, LEAST_HELD_COLUMNS))
             return cls(int(beside + columns), int(columns), 0)
-        most = int(SHARE * left) - fixed
-        each = COPIES * row + kept + OF_FORM * problem.count + 16 * problem.count
+        most = int(HELD_BUDGET_SHARE * left) - fixed
+        each = JOINING_COPIES * row + kept + OF_FORM * problem.count + 16 * problem.count
         held = min(MOST_COLUMNS, rows)
         count = int(max(0, most) / (each + 4.0 * held))
         if count < held:  # all of their columns fit
             count = int((-each + (each * each + 16.0 * max(0, most)) ** 0.5) / 8.0)
-        count = max(min(rows, LEAST), min(rows, count))
+        count = max(min(rows, LEAST_HELD_COLUMNS), min(rows, count))
         columns = 4 * count * min(count, MOST_COLUMNS)
         return cls(int(fixed + each * count + columns), columns, count)
 

@@ -16,10 +16,10 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 
 from streammargin.solvers.expansion.form import Form
 
-STEPS = 60  # most iterations; some 20 are usual
-ENOUGH = 1e-12  # the gap that ends it, relative to the terms of the objective
-PATIENCE = 15  # iterations without a smaller error: rounding hides the rest
-SHORT = 1e-10  # a step that ends it
+MOST_INTERIOR_STEPS = 60  # some 20 are usual
+ENDING_INTERIOR_GAP = 1e-12  # relative to the terms of the objective
+INTERIOR_PATIENCE = 15  # iterations without a smaller error: rounding hides the rest
+SHORTEST_INTERIOR_STEP = 1e-10  # a step that ends it
 SNAPPED = 1e-9  # of the stretch that a coefficient may have: nearer to its end it is there
 BACK = 0.995  # of the way to the nearest end that an iteration goes
 
@@ -71,7 +71,7 @@ def _points(H: np.ndarray, g: np.ndarray, own: Form, b: np.ndarray, free: bool) 
     if not (np.isfinite(box.low).any() or np.isfinite(box.high).any()):
         return _Bordered(H, free).solve(g, target)[0]
     inner = _Inner(H, g, box, target if free else None, wide)
-    for _ in range(STEPS):
+    for _ in range(MOST_INTERIOR_STEPS):
         if not inner.advance():
             break
     v = inner.best[2]
@@ -109,7 +109,7 @@ class _Inner:
         error = mu * ends + float(np.abs(dual * self.v).sum()) + abs(missing) * (self.start + abs(self.multiplier))
         self.best = min(self.best, (error, self.now, self.v), key=lambda one: one[:2])
         self.now += 1
-        if not error > ENOUGH * size or self.now - self.best[1] > PATIENCE:
+        if not error > ENDING_INTERIOR_GAP * size or self.now - self.best[1] > INTERIOR_PATIENCE:
             return False
         D = np.maximum(z / s + y / r, 1e-300)
         diagonal = 1.0 / (1.0 / D).sum(axis=0)
@@ -132,7 +132,7 @@ class _Inner:
         dv, dz, dy, by, length = along(
             np.where(below, centre - s * z - dv * dz, 0.0), np.where(above, centre - r * y + dv * dy, 0.0)
         )
-        if not np.isfinite(dv).all() or length < SHORT:
+        if not np.isfinite(dv).all() or length < SHORTEST_INTERIOR_STEP:
             return False
         self.v, self.multiplier = self.v + length * dv, self.multiplier + length * by
         self.z, self.y = np.where(below, z + length * dz, 0.0), np.where(above, y + length * dy, 0.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from streammargin.compiled import look, smo
-from streammargin.points.expansion import TILE, Expansion
+from streammargin.points.expansion import SCORED_ROWS, Expansion
 from streammargin.rows.blocks import Block, alone, part
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.expansion.form import form_of
@@ -47,8 +47,8 @@ def _add(
     problem: Problem, kept: BestKept, free: Expansion, constants: np.ndarray, off: np.ndarray, block: Block, first: int
 ) -> None:
     """Add one block, in any order. free: the point without its constants; off (K,): how wrong a score may be."""
-    for low in range(0, block.rows(), TILE):
-        high = min(block.rows(), low + TILE)
+    for low in range(0, block.rows(), SCORED_ROWS):
+        high = min(block.rows(), low + SCORED_ROWS)
         f = np.ascontiguousarray(free.decide(alone(part(block, low, high))._replace(bias=0.0)).T)
         start, stop = np.searchsorted(free.numbers, [first + low, first + high])
         at = free.numbers[start:stop] - (first + low)
@@ -68,9 +68,9 @@ def _add_losses(
         form = form_of(problem, labels, k)
         at = problem.loss, f[k], 1.0, constants[k], form.sign, form.target, form.caps, off[k]
         losses, slip, missed = smo.losses_at(*at)
-        sums[look.LOSSES] += losses
-        sums[look.ROUNDING] += slip + EPS * abs(sums[look.LOSSES])
-        sums[look.MISTAKES] += missed
+        sums[look.SUM_OF_LOSSES] += losses
+        sums[look.ROUNDING] += slip + EPS * abs(sums[look.SUM_OF_LOSSES])
+        sums[look.SUM_OF_MISTAKES] += missed
     if problem.compared:
         scores = (f + constants[:, None]).reshape(problem.trials, problem.per_trial, -1)
         known, each = labels_for(labels, problem.outputs), problem.per_trial
@@ -91,9 +91,9 @@ def _figures(problem: Problem, kept: BestKept, found: Found, unit: float, best: 
 
 
 def _objective(sums: np.ndarray, square: float, error: float) -> Candidate:
-    primal = float(sums[look.LOSSES]) + 0.5 * square
+    primal = float(sums[look.SUM_OF_LOSSES]) + 0.5 * square
     rounding = float(sums[look.ROUNDING]) + TERM * abs(primal) + 0.5 * error
-    return Candidate(primal, -math.inf, int(sums[look.MISTAKES]), rounding)
+    return Candidate(primal, -math.inf, int(sums[look.SUM_OF_MISTAKES]), rounding)
 
 
 def _margins(

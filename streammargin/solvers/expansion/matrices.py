@@ -14,7 +14,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.wording import warn
 
-TILE = 1024
+K_TILE = 1024
 TESTED = 2000  # most rows whose matrix is tested, if the budget allows it
 OF_BUDGET = 128.0  # bytes of the budget for each value of that matrix
 NEGATIVE = 1e-7  # the least eigenvalue allowed, relative to the largest of the centred matrix
@@ -92,10 +92,10 @@ def say_sampled(kernel: Kernel, some: int, rows: int) -> None:
 
 def check_all_symmetric(X: np.ndarray) -> None:
     """DataError if a precomputed matrix is not symmetric; it is read a square at a time."""
-    size = max((float(np.abs(X[low : low + TILE]).max(initial=0.0)) for low in range(0, len(X), TILE)), default=0.0)
-    for low in range(0, len(X), TILE):
-        for left in range(0, low + TILE, TILE):
-            one, other = X[low : low + TILE, left : left + TILE], X[left : left + TILE, low : low + TILE].T
+    size = max((float(np.abs(X[low : low + K_TILE]).max(initial=0.0)) for low in range(0, len(X), K_TILE)), default=0.0)
+    for low in range(0, len(X), K_TILE):
+        for left in range(0, low + K_TILE, K_TILE):
+            one, other = X[low : low + K_TILE, left : left + K_TILE], X[left : left + K_TILE, low : low + K_TILE].T
             apart = np.abs(one - other)
             if float(apart.max(initial=0.0)) > SYMMETRIC * size:
                 i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
@@ -111,7 +111,7 @@ def add_skew(X: np.ndarray, first: int, skew: np.ndarray) -> None:
     x and y are random, so that the first two differ if K is not symmetric, almost surely.
     """
     both = np.random.default_rng(0).standard_normal((X.shape[1], 2))
-    size = max(1, TILE * TILE // X.shape[1])
+    size = max(1, K_TILE * K_TILE // X.shape[1])
     for low in range(0, len(X), size):
         rows = np.asarray(X[low : low + size], np.float64)
         skew[:2] += np.sum(both[first + low : first + low + len(rows), ::-1] * (rows @ both), axis=0)

@@ -40,7 +40,7 @@ class Measured:
     @property
     def longest(self) -> float:
         """The largest ||x||^2 of a present row."""
-        return float(self.moments[sums.LONGEST])
+        return float(self.moments[sums.LARGEST_SQUARED_NORM])
 
 
 def given(problem: Problem) -> Kernel:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.compiled import smo
-from streammargin.solvers.expansion.columns import NONE, ROWS, Columns
+from streammargin.solvers.expansion.columns import EMPTY_PLACE, MOST_ROUND_ROWS, Columns
 from streammargin.solvers.expansion.form import Form
 
 NEW = 128  # most rows of a round whose columns are computed
-SHARE = 0.1  # of the violation of all rows, to which a round brings that of its own
-LARGEST = 1e100  # sum of the coefficients of a hard margin, which grow without end if nothing separates the rows
-STEPS = 64  # most steps of a round, for each of its rows
+OWN_VIOLATION_SHARE = 0.1  # of the violation of all rows, to which a round brings that of its own
+LARGEST_COEFFICIENT_SUM = 1e100  # of a hard margin; it grows without end if nothing separates the rows
+MOST_STEPS_PER_ROW = 64  # of a round
 
 
 class Now(NamedTuple):
@@ -70,26 +70,26 @@ def make_round(
 ) -> Now:  # fmt: skip
     """One round on f and b (n,), which it changes, unless the estimated gap is within the goal.
 
-    now: its number; recent (ROWS // 2,): rows of the last round of the line, which become those of this one.
+    now: its number; recent (MOST_ROUND_ROWS // 2,): rows of the last round of the line, which become those of this one.
     """
     constant, worst = constant_of(form, free, f, b)
     gap = estimate(form, loss, f, b, constant)
-    grown = form.hard and float(np.abs(b).sum()) > LARGEST
+    grown = form.hard and float(np.abs(b).sum()) > LARGEST_COEFFICIENT_SUM
     if gap <= goal or worst <= 0.0 or grown:
         return Now(gap, worst, left=worst > 0.0 and not grown)
     rows, new = chosen(columns, _ways(form, free, f, b), recent, random)
     if new.size:
         columns.take_in(new, rows, now, now // 2)
         rows = np.concatenate([new, rows])
-    recent[: rows.size], recent[rows.size :] = rows[: recent.size], NONE
+    recent[: rows.size], recent[rows.size :] = rows[: recent.size], EMPTY_PLACE
     slots, own = columns.of(rows, now), form.at(rows)
     before = b[rows]
     some, after = f[rows], before.copy()
     steps, curvature = smo.solve(
         columns.values, slots, rows, some, after, own.t, own.low, own.high, own.bend, own.over, own.under, free,
-        SHARE * worst, STEPS * rows.size,
+        OWN_VIOLATION_SHARE * worst, MOST_STEPS_PER_ROW * rows.size,
     )  # fmt: skip
-    if steps == STEPS * rows.size and columns.kernel.definite and not form.hard:
+    if steps == MOST_STEPS_PER_ROW * rows.size and columns.kernel.definite and not form.hard:
         from streammargin.solvers.expansion import interior  # which loads scipy.linalg
 
         after = interior.solved(columns.values[slots][:, rows].astype(np.float64), own, some, after, free)
@@ -116,10 +116,10 @@ def chosen(
 
     The latter are those without a column among the worst of all. Half of the former were in the last round.
     """
-    held, most = columns.slot_of >= 0, min(ROWS, columns.values.shape[0])
+    held, most = columns.slot_of >= 0, min(MOST_ROUND_ROWS, columns.values.shape[0])
     worst = _sides(ways, np.ones(held.size, bool), min(NEW, max(2, most // 2)), random)
     new = worst[~held[worst]]
-    again = recent[recent != NONE]
+    again = recent[recent != EMPTY_PLACE]
     again = again[held[again]][: min(most // 2, most - new.size)]
     held[again] = False
     return np.concatenate([_sides(ways, held, most - new.size - again.size, random), again]), new

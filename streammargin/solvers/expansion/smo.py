@@ -17,8 +17,8 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import FOLDS, KERNELS, NUMBERS, PATH, SEVERAL, PassReport, Share
 from streammargin.solvers.cache.rows import Coming, add, choose
 from streammargin.solvers.cache.rows import Kept as KeptRows
-from streammargin.solvers.expansion.certificate import SHARE, Machine
-from streammargin.solvers.expansion.columns import NONE, Columns, HeldColumns, unit_rows
+from streammargin.solvers.expansion.certificate import AIMED_TOL_SHARE, Machine
+from streammargin.solvers.expansion.columns import EMPTY_PLACE, Columns, HeldColumns, unit_rows
 from streammargin.solvers.expansion.form import Form, form_of
 from streammargin.solvers.expansion.found import (
     NEW,
@@ -39,14 +39,14 @@ from streammargin.solvers.proof.best import Best, best_figures, gaps_of
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import labels_for, labels_of
 
-FIRST, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
-INNER = 0.05  # of the last exact gap, at most 1: the gap at which steps on the rows in memory end
+FIRST_DRAWN_ROWS, MORE = 2048, 512  # rows drawn for the first steps, and the least that a later read adds
+INNER_GAP_SHARE = 0.05  # of the last exact gap, at most 1: the gap at which steps on the rows in memory end
 CROWDED = 24  # reads for which rows may leave others their room, before there are too many of them
 MAPPED = 500  # columns of a map that needs no room for support rows
-FULL = 0.9  # of the rows in memory: if more carry the expansion, there is no room for others
+FULL_MEMORY_SHARE = 0.9  # of the rows in memory: if more carry the expansion, there is no room for others
 ROUGH = 2e-3  # error of a value in float32, relative to the largest, from which on float64 is taken
 STEEP = 32.0  # coefficients at their bound that a round moves: their rounding adds up in a score
-FEW = 2048  # rows whose columns are float64 in any case
+WIDE_COLUMN_ROWS = 2048  # rows whose columns are float64 in any case
 PASS_ROUNDS = 200  # most rounds of a pass, for each line
 HARD_ROUNDS = 50  # of a hard margin, which nothing may separate: a certificate tells
 
@@ -85,7 +85,9 @@ class Smo(Machine):
     def fits(self, problem: Problem, state: SmoState) -> bool:
         held = state.held
         slots = {held.rows.shape, held.batch.shape, held.used.shape}
-        cached = all(np.all((one >= NONE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent))
+        cached = all(
+            np.all((one >= EMPTY_PLACE) & (one < problem.rows)) for one in (held.rows, held.batches[1], held.recent)
+        )
         known = all(inside(problem, one) for one in (state.frozen, state.best_point, state.kept_point))
         return len(slots) == 1 and cached and known
 
@@ -97,7 +99,7 @@ class Smo(Machine):
         width = int(problem.values / max(1, problem.rows))
         rough = kernel.blur(state.measured.longest, value, width) * 2.0**-24
         large = float(problem.outputs.caps.max()) * value / (problem.largest_target or 1.0)
-        wide = rough > ROUGH * value or STEEP * large * 2.0**-24 > problem.tol or problem.rows <= FEW
+        wide = rough > ROUGH * value or STEEP * large * 2.0**-24 > problem.tol or problem.rows <= WIDE_COLUMN_ROWS
         return np.dtype(np.float64 if wide or not kernel.by_products else np.float32)
 
     # a path over C
@@ -128,7 +130,7 @@ class Smo(Machine):
         state.begun = state.part = state.seen = 0
         state.ended = state.skipping = False
         if problem.resident:
-            state.goal = np.minimum(state.goal, SHARE * problem.tol)
+            state.goal = np.minimum(state.goal, AIMED_TOL_SHARE * problem.tol)
             state.gaps[:], state.idle[:] = math.inf, state.hidden
 
     def round(self, problem: Problem, state: SmoState, active: np.ndarray, rows: np.ndarray | None) -> Share:
@@ -319,7 +321,7 @@ class Smo(Machine):
         """How many rows this read may add."""
         most, support = Memory.of(problem).rows, state.frozen.numbers.size
         if state.number == 1:
-            return min(FIRST, most)
+            return min(FIRST_DRAWN_ROWS, most)
         return max(1, min(max(MORE, support), max(most - support, 0) // 2))
 
     def end_read(self, problem: Problem, state: SmoState, active: np.ndarray) -> PassReport | float:
@@ -379,7 +381,7 @@ class Smo(Machine):
             points = np.union1d(state.best_point.numbers, state.kept_point.numbers)
             used = state.alpha[:, kept.ids].any(axis=0) | np.isin(kept.ids, points)
             state.crowded += 1
-            if used.sum() > FULL * most or state.crowded > CROWDED:
+            if used.sum() > FULL_MEMORY_SHARE * most or state.crowded > CROWDED:
                 raise _too_small(problem, int(used.sum()), most)
             order = np.argsort(np.where(used, -math.inf, self._slack(problem, state, kept.ids)), kind="stable")[::-1]
             leaving = order[: min(int((~used).sum()), kept.ids.size + joining - most)]
@@ -389,13 +391,13 @@ class Smo(Machine):
             state.rows.pieces[WORKING] = add(state.rows.pieces.get(WORKING), coming)
         state.held, state.columns, state.forms = new(HeldColumns, problem), None, None
         gaps = gaps_of(best_figures(problem, state.best)).tolist()
-        goals = [max(INNER * min(1.0, gap), SHARE * problem.tol) for gap in gaps]
+        goals = [max(INNER_GAP_SHARE * min(1.0, gap), AIMED_TOL_SHARE * problem.tol) for gap in gaps]
         if state.number == 1:
-            state.goal = np.full(problem.groups, INNER)
+            state.goal = np.full(problem.groups, INNER_GAP_SHARE)
         elif joining:
             state.goal = np.array(goals)
         else:  # the rows in memory are all that matter; `judge` has tightened the goals of gaps that were missed
-            state.goal = np.minimum(state.goal, SHARE * problem.tol)
+            state.goal = np.minimum(state.goal, AIMED_TOL_SHARE * problem.tol)
         state.gaps[:], state.idle[:] = math.inf, state.hidden
 
 

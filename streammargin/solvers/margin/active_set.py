@@ -26,10 +26,10 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.objectives.hard_margin import TINY
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
-from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
-from streammargin.solvers.state import DONE, PIECE, READ, STEPS, State, labels_for, labels_of
+from streammargin.solvers.roles import EVERY_COLUMN, Axis, Count, K, Lists, Shared, Sum, f8, i8, new, of, state, u1
+from streammargin.solvers.state import DONE, OWN_STEPS, READ, VECTOR_CHUNK_ROWS, State, labels_for, labels_of
 
-EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
+ZERO_MARGIN = 1e-13  # a margin below this times the mean row norm counts as 0
 SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 
 
@@ -37,7 +37,7 @@ SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 class ActiveSums(PassSums):
     """The sums of proof/margins.py for w."""
 
-    smallest: Sum[f8] = of(K, smallest=ALL)
+    smallest: Sum[f8] = of(K, smallest=EVERY_COLUMN)
     mistakes: Sum[i8] = of(K)
     wrong: Sum[i8] = of(1)
 
@@ -69,7 +69,7 @@ class ActiveSetState(Whole):
     `new`      rows, piece k for problem k, that the pass found for them. The first pass draws them.
     `values`   stored in all rows.
     `crowded`  new rows did not fit.
-    `step`     READ, then STEPS while the small problem is to be solved, then DONE.
+    `step`     READ, then OWN_STEPS while the small problem is to be solved, then DONE.
 
     At the end of a pass upper and following are bounds and weights of the small problems. progress: every solution
     improved the bound.
@@ -184,18 +184,18 @@ class Exact(WholePass[ActiveSetState]):
             state.progress = True
             state.upper[:], state.following[:] = math.inf, state.w
         state.step[:] = DONE
-        state.step[problems] = STEPS
+        state.step[problems] = OWN_STEPS
 
     def end_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> PassReport | float:
         if READ in state.step:
             if state.number == 1:
                 self.check_scale(state)
             self._list(state, active)
-        if STEPS in state.step:
-            k = state.step.tolist().index(STEPS)
+        if OWN_STEPS in state.step:
+            k = state.step.tolist().index(OWN_STEPS)
             self._improve(problem, state, k)
             state.step[k] = DONE
-            return 1.0 - float(np.mean(state.step == STEPS))
+            return 1.0 - float(np.mean(state.step == OWN_STEPS))
         sums = state.sums
         if state.number == 1 and problem.from_weights:  # of any length: their smallest margin becomes 1
             length = np.where(sums.smallest > 0.0, sums.smallest, 1.0)
@@ -243,7 +243,7 @@ class Exact(WholePass[ActiveSetState]):
         # exact solutions come to 0 at once if nothing separates the rows. Until the ascent takes over, no margin
         # above rounding need be given up
         if state.progress:
-            problem = replace(problem, tol=min(problem.tol, EXACT))
+            problem = replace(problem, tol=min(problem.tol, ZERO_MARGIN))
         return super().margin_sizes(problem, state)
 
     def terms(self, problem: Problem, state: ActiveSetState) -> float:
@@ -267,8 +267,8 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     random = np.random.default_rng((problem.seed, k, int(positive)))
     keys, ids = np.empty(0), np.empty(0, np.int64)
     labels = state.labels
-    for first in range(0, problem.rows, PIECE):
-        piece = slice(first, first + PIECE)
+    for first in range(0, problem.rows, VECTOR_CHUNK_ROWS):
+        piece = slice(first, first + VECTOR_CHUNK_ROWS)
         own = labels_for(labels.of(piece), problem.outputs).own_of(k)
         here = np.flatnonzero(labels.present(piece) & (own == positive))
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
@@ -278,7 +278,7 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     return ids
 
 
-SMALL = Exact()
+EXACT_STAGE = Exact()
 
 
 class ActiveSet(Exact):
@@ -297,7 +297,7 @@ class ActiveSet(Exact):
     name = Exact.name
 
     def stages(self) -> dict[str, Stage]:
-        return {"exact": Stage(SMALL, leave=leave), "ascent": Stage(ASCENT, enter=ascend)}
+        return {"exact": Stage(EXACT_STAGE, leave=leave), "ascent": Stage(ASCENT, enter=ascend)}
 
 
 def leave(problem: Problem, state: ActiveSetState, watch: None, report: PassReport, active: np.ndarray) -> str:
@@ -312,7 +312,7 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
     small.rows, before.new = RowCache(), RowCache()  # free memory for the duals
     row_norms = before.row_norms
     known = Norms(
-        measured=True, mean=SMALL.mean_norm(before), largest=float(row_norms[norms.LARGEST]),
+        measured=True, mean=EXACT_STAGE.mean_norm(before), largest=float(row_norms[norms.LARGEST_NORM]),
         empty=bool(row_norms[norms.EMPTY] > 0.0),
     )  # fmt: skip
     after = new(

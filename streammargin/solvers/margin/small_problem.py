@@ -19,14 +19,14 @@ from streammargin.solvers.roles import Lists, f8, state
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept besides the support, which prevents cycling
 LIMIT = 1536  # most rows of a small problem; beyond that coordinate ascent is faster
-LEAST = 128  # rows that are allowed whatever the budget
-SHARE = 2  # the small problems may use 1/SHARE of the budget, or as much as the ascent, or LEAST rows
+LEAST_ALLOWED_ROWS = 128  # whatever the budget
+SMALL_PROBLEMS_PART = 2  # they may use one of so many parts of the budget, or as much as the ascent
 ENTRIES = 6 << 20  # most entries of the small problems of all classes, 48 MB
-# a Gram matrix may cost as many multiplications as WORK passes, times the squared number of decimal places of tol.
+# a Gram matrix may cost as many multiplications as so many passes, times the squared number of decimal places of tol.
 # Beyond that coordinate ascent is faster
-WORK = 11
+GRAM_WORK_PASSES = 11
 PROOF = 5  # times as much memory as two matrices of its rows that a proof takes
-FEW = LIMIT // 4  # with no more columns the support is never too large
+FEW_COLUMNS = LIMIT // 4  # with no more columns the support is never too large
 ASCENT = Momentum(precise=True)  # takes over if the support is too large; float64, as certified weights are kept
 
 
@@ -72,8 +72,8 @@ def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs:
 def worth(problem: Problem, everything: int) -> float:
     """Multiplications up to which a Gram matrix is worth it; everything: values of all rows."""
     # a support has at most d + 1 rows, so with few columns it is soon complete
-    large = problem.rows > LIMIT and problem.features > FEW
-    return WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * everything if large else math.inf
+    large = problem.rows > LIMIT and problem.features > FEW_COLUMNS
+    return GRAM_WORK_PASSES * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * everything if large else math.inf
 
 
 class Solved(NamedTuple):
@@ -137,9 +137,9 @@ def _prune(problem: Problem, small: SmallProblems, k: int, margins: np.ndarray) 
 def limit(problem: Problem) -> int:
     """Rows of the largest small problem."""
     most = LIMIT
-    budget = max(problem.budget // SHARE, ASCENT.memory(problem))
-    while most > LEAST and _bytes(problem, most) > budget:
-        most = max(LEAST, most * 7 // 8)
+    budget = max(problem.budget // SMALL_PROBLEMS_PART, ASCENT.memory(problem))
+    while most > LEAST_ALLOWED_ROWS and _bytes(problem, most) > budget:
+        most = max(LEAST_ALLOWED_ROWS, most * 7 // 8)
     return most
 
 

@@ -15,7 +15,7 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.rows.products import in_float64
 from streammargin.solvers.base import VISIT, PassReport, Share, matrix_work
 from streammargin.solvers.newton.held import Held, HeldPart, ridge
-from streammargin.solvers.newton.truncated import PRODUCTS, ByProducts, Truncated, factored, supports
+from streammargin.solvers.newton.truncated import ASSUMED_PRODUCTS, ByProducts, Truncated, factored, supports
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.sums import LINES
 from streammargin.solvers.roles import Axis, N, Rows, Scratch, f8, of, state
@@ -25,12 +25,12 @@ from streammargin.solvers.visits import Visit
 BALANCES, BALANCED = 40, 1e-14  # most tries to balance a constant, and what may be left of the duals' sum
 BY_NUMPY = 0.1  # cost of a product by NumPy, beside a Hessian by compiled loops, in multiplications
 DEAR = 2  # times what a Hessian costs: the products of a step that are worth it no more
-WORK = 1e11  # most multiplications between two certificates, some seconds
+MOST_CONJUGATE_WORK = 1e11  # most multiplications between two certificates, some seconds
 
 
 def suits(problem: Problem) -> bool:
     """Whether steps by products support this problem, and cost less than those with a Hessian."""
-    work = PRODUCTS * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
+    work = ASSUMED_PRODUCTS * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
     return problem.resident and supports(problem) and hessian(problem) > work
 
 
@@ -109,7 +109,7 @@ class Conjugate(Truncated[ConjugateState]):
         return ridge(problem, problem.view(state.w, state.newton.group))
 
     def ends(self, problem: Problem, state: ConjugateState) -> bool:
-        return state.work > WORK or dear(problem, state)
+        return state.work > MOST_CONJUGATE_WORK or dear(problem, state)
 
     def balance(self, problem: Problem, state: ConjugateState, held: Held) -> None:
         """Set constants that are not penalised to the best ones beside the other weights: their duals add up to 0.

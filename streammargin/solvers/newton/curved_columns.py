@@ -13,8 +13,8 @@ import numpy as np
 from streammargin.penalties.base import Pieces, shrink
 from streammargin.solvers.problem import Problem
 
-GROWTH = 2, 4  # times as many columns as have weights: with rows in memory, and if a read costs more
-FREE = 20.0, 100.0  # the second derivatives of a row may take as many multiplications as so many of its values
+CURVED_GROWTH = 2, 4  # times as many columns as have weights: with rows in memory, and if a read costs more
+FREE_CURVED_WORK = 20.0, 100.0  # multiplications for second derivatives, in values of the row
 MOVED, SURE = 1e9, 1e18  # keys of columns whose weights will leave 0, and of those that have weights
 
 
@@ -22,7 +22,7 @@ def least(problem: Problem) -> int:
     """How many columns the Hessian may have for about the cost of the other sums of a read, d + 1 at most."""
     width = problem.features + 1
     values = problem.values / problem.rows + 1.0
-    cheap = width * math.sqrt(FREE[not problem.resident] / values)
+    cheap = width * math.sqrt(FREE_CURVED_WORK[not problem.resident] / values)
     return max(2, int(min(width, cheap, math.sqrt(problem.rows * values))))
 
 
@@ -65,7 +65,7 @@ def following(problem: Problem, active: np.ndarray, w: np.ndarray, pull: np.ndar
     keys[:, order == w.shape[1] - 1] = math.inf
     ranks = np.argsort(-keys, axis=1, kind="stable")
     used = int(np.count_nonzero(keys[active] >= SURE, axis=1).max(initial=1))
-    least_size = min(w.shape[1], max(GROWTH[not problem.resident] * used, least(problem)))
+    least_size = min(w.shape[1], max(CURVED_GROWTH[not problem.resident] * used, least(problem)))
     ends = np.diff(own[ranks[active]], axis=1, append=-1)[:, least_size - 1 :] != 0
     size = least_size + int(np.argmax(ends, axis=1).max(initial=0))
     return np.sort(order[ranks[:, :size]], axis=1)

@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block, part, stored
 from streammargin.rows.labels import Labels
 from streammargin.solvers import leaves, loops
 from streammargin.solvers.base import UNIT, VISIT
-from streammargin.solvers.cache.coded import PLAIN, Coding
+from streammargin.solvers.cache.coded import PLAIN_CODING, Coding
 from streammargin.solvers.problem import Problem
 
 STRIDE = 8  # one row of so many counts for the diagonal, if there are enough of them
@@ -54,7 +54,7 @@ class Held(NamedTuple):
     scores: np.ndarray
     curvatures: np.ndarray
     along: np.ndarray
-    coding: Coding = PLAIN
+    coding: Coding = PLAIN_CODING
 
     @property
     def values(self) -> int:

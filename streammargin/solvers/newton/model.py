@@ -16,11 +16,11 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import GROUPS, Axis, K, Sum, W, f8, of, state
 
-PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
+SUBPROBLEM_ACCURACY = 1e-3  # accuracy of the quadratic subproblem, relative to its first change, or to its fall
 ROUNDS = 200  # most rounds of the subproblem
 ITERATIONS = 3000  # most iterations of it if the penalty is known by its prox alone
 DENSE = 2000  # most entries of the weights of a group for a Hessian in one piece
-WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
+MOST_MODEL_WORK = 3e10  # most multiplications of its Newton steps, or of its products with H, a second or two
 
 # entries of the weights of a group, if the loss couples its lines
 COUPLED = Axis(lambda problem: problem.lines * (problem.features + 1) if coupled(problem.loss) else 0, name="L(d+1)")
@@ -72,8 +72,8 @@ class QuadraticModel:
             return direction(self.H[0].copy(), slope + w)
         found, slope, w = np.zeros_like(w), slope[..., self.columns], w[..., self.columns]
         if self.ordered is None or len(self.H) > 1:
-            most = min(max(int(WORK / self.H.size), ROUNDS), ITERATIONS)
-            v, work = minimise_by_prox(self.H, slope.ravel(), self.objective, w, PART, most)
+            most = min(max(int(MOST_MODEL_WORK / self.H.size), ROUNDS), ITERATIONS)
+            v, work = minimise_by_prox(self.H, slope.ravel(), self.objective, w, SUBPROBLEM_ACCURACY, most)
             self.work += work
             found[..., self.columns] = v - w
             return found
@@ -81,7 +81,7 @@ class QuadraticModel:
         v, H = w.ravel()[order], self.H[0]
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
-        rounds = minimise_quadratic(H, slope.ravel()[order], pieces, v, PART, ROUNDS, WORK)
+        rounds = minimise_quadratic(H, slope.ravel()[order], pieces, v, SUBPROBLEM_ACCURACY, ROUNDS, MOST_MODEL_WORK)
         # each round sweeps over the matrix, and factors its nonzero part
         self.work += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         moved = np.empty(w.size)

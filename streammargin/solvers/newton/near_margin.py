@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.compiled.look import GAP
+from streammargin.compiled.look import SUM_OF_GAPS
 from streammargin.compiled.newton import add_image
 from streammargin.losses.base import middle_share, smooth
 from streammargin.rows.blocks import Block, nbytes
@@ -30,24 +30,24 @@ from streammargin.solvers.proof.certified_read import CertifiedByRead, Certified
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.sums import LookSums
 from streammargin.solvers.roles import Count, K, Shared, W, f8, i8, new, of, state, u1
-from streammargin.solvers.softness import AFTER_SAMPLE, SAMPLED, may_soften, next_softness
-from streammargin.solvers.state import DONE, READ, STEPS, labels_for, labels_of, line_of
+from streammargin.solvers.softness import AFTER_SAMPLE, SAMPLE_SOFTNESS, may_soften, next_softness
+from streammargin.solvers.state import DONE, OWN_STEPS, READ, labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
 # keys are below 1 if any dual of the row may change; limits of keys: no row is near the margin, or every one
 NONE_NEAR, ALL_NEAR = -1.0, 2.0
 MEAN = 0.95  # of the share that fits: rows that are drawn on average, as their number varies
-FULL, EARLY = 0.98, 0.75  # share of the cache that is left filled when rows are dropped: late, and early in a pass
-NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
+FILLED_LATE, FILLED_EARLY = 0.98, 0.75  # share of the cache left when rows are dropped: late, and early in a pass
+NEAR_ROWS_SHARE = 0.7  # of the cache; the rest is for the sample
 VIOLATING = 0.5  # share of the rows that fit: if fewer have a loss, as separable rows do, all of these are near
-LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
+LEAST_CACHED_ROWS = 60  # in multiples of the columns; with fewer there is no progress
 LEAST_SAMPLE = 5  # least rows of the first sample, in multiples of the columns
 # how far from the margin cached rows should reach: with less, a step a read takes fewer reads; FINE: for a smaller tol
 COARSE_REACH, FINE_REACH, FINE = 0.07, 0.03, 1e-3
 STRETCHES = 16  # least number of parts of the file that the first sample is drawn from, as a file may be sorted
 # bytes per row besides its values: number, class, weight, key; of its problem: weight, dual, centre, margin, product,
 # cap, slope; its number after the read
-A_ROW = 8 + 2 + 8 + 4 + 7 * 8 + 8
+NEAR_ROW_BYTES = 8 + 2 + 8 + 4 + 7 * 8 + 8
 OF_ONE = 16  # and for each problem: its dual, and the same after the read
 FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
 WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
@@ -73,7 +73,7 @@ class NearState(CertifiedState):
     margin, and a sample of the others. The first pass draws it from the share `drawn_from` of the blocks, if no weights
     are given.
 
-    `step`             READ, then STEPS while the problem of the cached rows is to be solved, then DONE.
+    `step`             READ, then OWN_STEPS while the problem of the cached rows is to be solved, then DONE.
     `offset`           (d+1,): A^T a of all rows minus that of the cached ones.
     `violating`        rows with a loss in this read.
     `keeps_violating`  all of these are cached, however far from the margin. They are few if rows are separable. The
@@ -223,7 +223,7 @@ class NearMargin(CertifiedByRead[NearState]):
     def _sampled(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
         share = capacity(problem) / problem.rows
-        share *= 1.0 / state.drawn_from if draws(problem, state.number) else 1.0 - NEAR
+        share *= 1.0 / state.drawn_from if draws(problem, state.number) else 1.0 - NEAR_ROWS_SHARE
         return pseudorandom(rows, problem.seed, state.number) < MEAN * share
 
     def _drop(self, problem: Problem, state: NearState) -> None:
@@ -242,7 +242,7 @@ class NearMargin(CertifiedByRead[NearState]):
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
-        filled = FULL * max(EARLY, state.sums.rows / problem.rows)
+        filled = FILLED_LATE * max(FILLED_EARLY, state.sums.rows / problem.rows)
         free = filled * cache_bytes(problem) - float(each[drawn].sum())
         return store.threshold(keys[~drawn], each[~drawn], free)
 
@@ -252,10 +252,10 @@ class NearMargin(CertifiedByRead[NearState]):
             state.step[:] = DONE
             left = active if first else self._unproven(problem, state, active)
             if state.rows.count:  # else no row that is present was read, and w stays
-                state.step[left] = STEPS
-        if STEPS in state.step:
-            self._solve(problem, state, state.step.tolist().index(STEPS))
-            return 1.0 - float(np.mean(state.step == STEPS))
+                state.step[left] = OWN_STEPS
+        if OWN_STEPS in state.step:
+            self._solve(problem, state, state.step.tolist().index(OWN_STEPS))
+            return 1.0 - float(np.mean(state.step == OWN_STEPS))
         if first:
             self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
@@ -315,7 +315,7 @@ class NearMargin(CertifiedByRead[NearState]):
             violating += int((margins < 1.0).any(axis=0).sum())
             found.append(keys)
         state.keeps_violating = few_violate(problem, violating * problem.rows / max(1, state.rows.count))
-        fit = NEAR * capacity(problem) / problem.rows
+        fit = NEAR_ROWS_SHARE * capacity(problem) / problem.rows
         state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else ALL_NEAR
         if state.keeps_violating:
             state.crisp = np.minimum(state.softness, reach(state))
@@ -325,14 +325,14 @@ class NearMargin(CertifiedByRead[NearState]):
         proximal, w = state.proximal, state.w[k]
         proximal.made = 0
         if draws(problem, state.number):
-            proximal.harder(0.0 if smooth(problem.loss) else SAMPLED, -math.inf)
+            proximal.harder(0.0 if smooth(problem.loss) else SAMPLE_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
         pull = state.sums.pull[k, 0]
         state.crisp[k] = min(state.softness[k], reach(state))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = pull
-        if may_soften(0.5 * float(np.square(w - pull).sum()), float(state.sums.weights[k, GAP])):
+        if may_soften(0.5 * float(np.square(w - pull).sum()), float(state.sums.weights[k, SUM_OF_GAPS])):
             state.softness[k] = next_softness(float(state.softness[k]))
 
     def begin_certificate(self, problem: Problem, state: NearState, active: np.ndarray) -> None:
@@ -367,7 +367,7 @@ def bytes_of(problem: Problem, kept: Kept) -> int:
 
 def row_beside(problem: Problem) -> int:
     """Bytes of a cached row besides its values."""
-    return A_ROW + OF_ONE * problem.count + 2 * problem.count * problem.outputs.several
+    return NEAR_ROW_BYTES + OF_ONE * problem.count + 2 * problem.count * problem.outputs.several
 
 
 def row_bytes(problem: Problem) -> float:
@@ -399,7 +399,7 @@ def sample_fits(problem: Problem) -> bool:
 
 def enough_rows_fit(problem: Problem) -> bool:
     """Whether enough rows fit into the cache for their problem to approximate that of all rows."""
-    return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
+    return capacity(problem) >= min(LEAST_CACHED_ROWS * problem.features, 0.5 * problem.rows)
 
 
 def few_violate(problem: Problem, violating: float) -> bool:

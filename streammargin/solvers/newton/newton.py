@@ -33,25 +33,25 @@ from streammargin.solvers.newton.conjugate import Conjugate, ConjugateState
 from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
 from streammargin.solvers.newton.prox_newton import ProximalNewton, ProxNewton
 from streammargin.solvers.newton.sampled import Sampled
-from streammargin.solvers.newton.steps import STEP, Steps, StepsState, work_of_step
+from streammargin.solvers.newton.steps import TAKE_STEP, Steps, StepsState, work_of_step
 from streammargin.solvers.newton.task_interior import Interior, InteriorPoints
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state
 from streammargin.solvers.softness import AT_WEIGHTS
 
-FIRST = 6  # passes of coordinate ascent before its end is predicted, for COLUMNS columns, without a sample
-COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first, but for smooth losses
+FIRST_ASCENT_PASSES = 6  # before its end is predicted, for CHEAP_STEP_COLUMNS columns, without a sample
+CHEAP_STEP_COLUMNS = 200  # with more, passes of ascent come before a step, but for smooth losses
 TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
-SAMPLED = 6  # the same with a sample
+TAKEN_WITH_SAMPLE = 6  # the same with a sample
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
 A_VISIT = 10, 100  # overhead of a row's visit for each line, in values: of a loss with kinks, and a smooth one
 SUMMED = 4000  # most columns of a Hessian that other machines send
-MOST = 400  # most passes of ascent before Newton steps
+MOST_ASCENT_PASSES = 400  # before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
 RATE = 4  # passes of steps on rows whose fall tells how many are left
 NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
-CLOSE = 0.1  # of the softness at given weights: that at weights of cached rows, whose margins are nearly right
+CACHED_SOFTNESS = 0.1  # of that at given weights: at weights of cached rows, whose margins are nearly right
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 20  # passes of products, or of cached rows, before steps with a Hessian take over
 BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state, at most
@@ -59,9 +59,9 @@ BESIDE = 32 << 20  # bytes of a budget for blocks and all else beside the state,
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
 ASCENT = Momentum(precise=False)
-NEAR, STEPS = NearMargin(), Steps()
+NEAR_STAGE, STEPS_STAGE = NearMargin(), Steps()
 PROXIMAL, CONJUGATE = ProximalNewton(), Conjugate()
-ROWS: Coupled[CoupledAscent] = Coupled()
+ROWS_STAGE: Coupled[CoupledAscent] = Coupled()
 F = TypeVar("F", bound=LinearState)
 ON_SAMPLE, INTERIOR = Sampled(), Interior()
 FREED = "near", "interior"  # stages whose arrays are freed before the next one begins
@@ -111,9 +111,9 @@ class Newton(Method):
     def stages(self) -> dict[str, Stage]:
         return {
             "ascent": Stage(ASCENT, leave=leave_ascent),
-            "near": Stage(NEAR, leave=leave_near),
-            "steps": Stage(STEPS, enter_steps),
-            "rows": Stage(ROWS, leave=leave_rows),
+            "near": Stage(NEAR_STAGE, leave=leave_near),
+            "steps": Stage(STEPS_STAGE, enter_steps),
+            "rows": Stage(ROWS_STAGE, leave=leave_rows),
             "conjugate": Stage(CONJUGATE, enter_conjugate, leave=leave_conjugate),
             "sampled": Stage(ON_SAMPLE),
             "interior": Stage(INTERIOR, leave=leave_interior),
@@ -180,7 +180,7 @@ def begins_by_ascent(problem: Problem) -> bool:
     Under a smooth loss they take two to six times as long as steps from the sample.
     """
     given = problem.from_weights or sample.takes_all(problem)
-    return problem.features > COLUMNS and not (given or smooth(problem.loss))
+    return problem.features > CHEAP_STEP_COLUMNS and not (given or smooth(problem.loss))
 
 
 def inside(problem: Problem) -> bool:
@@ -204,7 +204,7 @@ def begins_by_rows(problem: Problem) -> bool:
 
     With few columns products are cheap enough to begin with.
     """
-    if conjugate.suits(problem) and problem.features <= COLUMNS:
+    if conjugate.suits(problem) and problem.features <= CHEAP_STEP_COLUMNS:
         return False
     given = problem.from_weights or problem.path
     ridge = problem.lp and problem.p == 2.0
@@ -220,7 +220,7 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
     if after == "conjugate":
         if state.number < RATE:
             return ""
-        a_step = conjugate.PRODUCTS * conjugate.product(problem)
+        a_step = conjugate.ASSUMED_PRODUCTS * conjugate.product(problem)
     awake = max(1.0, float(state.figures[:, VISITS].sum())) / (rows * active.size)
     a_pass = awake * PASS_WORK * lines * (problem.values + A_VISIT[smooth(problem.loss)] * rows)
     most = TAKEN_JOINT * a_step / a_pass
@@ -238,7 +238,7 @@ def following(solver: LinearSolver[F], problem: Problem, before: LinearState) ->
 def enter_conjugate(problem: Problem, before: CoupledAscent, watch: Watch) -> ConjugateState:
     """The state of steps by products, from the weights of the last pass."""
     after = following(CONJUGATE, problem, before)
-    CONJUGATE.begin_at(problem, after, ROWS.weights(problem, before))
+    CONJUGATE.begin_at(problem, after, ROWS_STAGE.weights(problem, before))
     return after
 
 
@@ -278,18 +278,18 @@ def enter_proximal(
     if isinstance(before, NearState):
         before.rows = RowCache()
         PROXIMAL.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
-        after.softness *= CLOSE if enough_rows_fit(problem) else 1.0
+        after.softness *= CACHED_SOFTNESS if enough_rows_fit(problem) else 1.0
     elif isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
     elif watch.estimate <= NEAR_OPTIMUM:
-        PROXIMAL.begin_at(problem, after, ROWS.weights(problem, before))
+        PROXIMAL.begin_at(problem, after, ROWS_STAGE.weights(problem, before))
     return after
 
 
 def leave_ascent(problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Switch to Newton steps when ascent is predicted to cost more; without a sample after some passes only."""
     number, estimate = state.number, float(report.estimate[active].max(initial=0.0))
-    if number < FIRST * problem.features / COLUMNS and not sample.samples(problem):
+    if number < FIRST_ASCENT_PASSES * problem.features / CHEAP_STEP_COLUMNS and not sample.samples(problem):
         return ""
     return "steps" if newton_is_cheaper(problem, watch, number, estimate) else ""
 
@@ -306,10 +306,10 @@ def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassRep
 
 def enter_steps(problem: Problem, before: MomentumAscent | ConjugateState, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
-    after = following(STEPS, problem, before)
+    after = following(STEPS_STAGE, problem, before)
     if isinstance(before, ConjugateState):
-        STEPS.begin_at(problem, after, after.best_w)
-        after.step[:] = STEP
+        STEPS_STAGE.begin_at(problem, after, after.best_w)
+        after.step[:] = TAKE_STEP
     elif not sample.samples(problem):
         _follow_ascent(problem, before, after)
     return after
@@ -328,6 +328,6 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
     """Whether ascent is predicted to take more passes in all than Newton steps cost: their number x a step / a pass."""
-    steps = SAMPLED if sample.samples(problem) else TAKEN
+    steps = TAKEN_WITH_SAMPLE if sample.samples(problem) else TAKEN
     cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT[False] * problem.rows))
-    return number + predicted_left(problem, watch, number, estimate) >= min(MOST, cost)
+    return number + predicted_left(problem, watch, number, estimate) >= min(MOST_ASCENT_PASSES, cost)

@@ -34,23 +34,23 @@ from streammargin.solvers.proof.certified_read import CertifiedByRead, Certified
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import GROUPS, K, Kept, Shared, W, b1, clear, f8, i8, of, state
-from streammargin.solvers.softness import AIM, AT_WEIGHTS, LEAST_FALL, WIDE, may_soften, next_fall, share_of_softness
+from streammargin.solvers.softness import AIM, AT_WEIGHTS, AT_ZERO, LEAST_FALL, may_soften, next_fall, share_of_softness
 from streammargin.solvers.state import labels_for, labels_of, line_of
 from streammargin.solvers.visits import Visit
 
 WIDER = 8.0  # times the softness after a step that was too long, as no row was active
 OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
-SHORTEST, LONGEST = 0.1, 0.9  # shares of a step that may be left when it is shortened
+SHORTEST_STEP_LEFT, LONGEST_STEP_LEFT = 0.1, 0.9  # shares of a step that may be left when it is shortened
 NEARBY = 1e-3  # share of a step over which the slope of R is measured
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
-ENOUGH = 2  # active rows for each weight, if the softness falls far from the minimum; 1 under the ridge alone
+ENOUGH_ACTIVE_ROWS = 2  # for each weight, if the softness falls far from the minimum; 1 under the ridge alone
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
 
 
-ONE = np.zeros(1, np.int64)
+ONLY_LINE = np.zeros(1, np.int64)
 
 
 @state
@@ -133,7 +133,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
-        state.softness[:] = 0.0 if smooth(problem.loss) else WIDE
+        state.softness[:] = 0.0 if smooth(problem.loss) else AT_ZERO
         state.begun = plain(problem)
         self._first_constants(problem, state)
         state.columns = curved_columns.at_first(problem)
@@ -225,7 +225,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         for task, rows, at in by_task(block, outputs.tasks_of(here.classes_of(0))):
             numbers = numbered_from(first + at.start) if isinstance(at, slice) else RowNumbers(first, first + at)
             for line in lines[lines % outputs.tasks == task].tolist():
-                self._add_sums(problem, state, line_of(labels, line), ONE, slice(line, line + 1), rows, numbers)
+                self._add_sums(problem, state, line_of(labels, line), ONLY_LINE, slice(line, line + 1), rows, numbers)
 
     @staticmethod
     def _add_sums(
@@ -240,7 +240,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
                 steepest = 1.0 / (float(state.softness.max(initial=0.0)) + 1.0 / largest_bend(problem.loss))
             softness = none
         step = kernel.Prox(centres, centres, none, softness, steepest=steepest, midway=middle_share(problem.loss))
-        diagonal = kernel.NONE[:0] if state.begun else read.diagonal[at]
+        diagonal = kernel.EMPTY_LINE[:0] if state.begun else read.diagonal[at]
         H = kernel.Curvature(
             read.H[at], read.crossed, state.columns[at], diagonal, drift=read.drift[at], active=read.active[at]
         )
@@ -296,7 +296,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         """Mark weights proven to be 0, for a loss of bounded curvature; `scale` bounds the Hessian's diagonal."""
         most = largest_bend(problem.loss)
         if most < math.inf and problem.lines == 1:
-            bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + WIDE * most)
+            bend = state.step.scale[k] * (1.0 if smooth(problem.loss) else 1.0 + AT_ZERO * most)
             state.zeros[k] |= proven_zeros(problem, k, state.best, proof, bend)
 
     def zeros(self, problem: Problem, state: ProxNewton) -> np.ndarray:
@@ -360,7 +360,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     @staticmethod
     def _gap_and_goal(problem: Problem, state: ProxNewton, k: int) -> tuple[float, float]:
         """(What the softening costs a group, the gap that it is to reach)."""
-        gap = float(problem.view(state.sums.weights, k)[:, kernel.GAP].sum())
+        gap = float(problem.view(state.sums.weights, k)[:, kernel.SUM_OF_GAPS].sum())
         return gap, problem.tol * float(abs(state.best.primal[k]))
 
     def _moved(self, problem: Problem, state: ProxNewton, k: int, curvature: float) -> float:
@@ -378,7 +378,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         gap, goal = self._gap_and_goal(problem, state, k)
         share = max(moved, share_of_softness(gap, goal, float(state.step.least_left[k])))
         # with few rows for each weight the quadratic model is accurate only nearby
-        enough = share * float(state.step.active[k]) >= (1 if plain(problem) else ENOUGH) * nonzero
+        enough = share * float(state.step.active[k]) >= (1 if plain(problem) else ENOUGH_ACTIVE_ROWS) * nonzero
         enough |= decrease == 0.0  # no step is left at this softness
         near = may_soften(decrease, gap) and (enough or plain(problem))
         near |= may_soften(float(state.gap[k]) - gap, gap)
@@ -449,4 +449,4 @@ def share_left(descent: float, slope: float, curvature: float) -> float:
         s = 1.0 - t
         value = s * s * ((1.0 + 2.0 * t) * -descent + t * descent) + t * t * ((3.0 - 2.0 * t) * slope - s * curvature)
         low, high = (t, high) if value < 0.0 else (low, t)
-    return min(max(low, SHORTEST), LONGEST)
+    return min(max(low, SHORTEST_STEP_LEFT), LONGEST_STEP_LEFT)

@@ -13,9 +13,9 @@ import numpy as np
 
 from streammargin.solvers.proof.objectives.base import Objective
 
-LEAST = 1e-12  # least diagonal and least eigenvalue, relative to the largest
+LEAST_EIGENVALUE = 1e-12  # and least diagonal, relative to the largest
 WEIGHT = 0.3  # rho, relative to the geometric mean of the largest eigenvalue and the middle one
-SMALL = 1e-6  # least middle eigenvalue that counts there, relative to the largest
+LEAST_MIDDLE_EIGENVALUE = 1e-6  # that counts there, relative to the largest
 MEMORY = 10  # points that an extrapolation is made of, at most
 SINGULAR = 1e-10  # added to the scaled diagonal of its least squares
 DECOMPOSED = 9.0  # multiplications of an eigendecomposition, relative to the cubed size
@@ -46,7 +46,7 @@ class BlockSpectrum(NamedTuple):
 def spectrum(H: np.ndarray) -> BlockSpectrum:
     """The largest eigenvalue of the blocks H (B, b, b) on the diagonal of a matrix."""
     values, vectors = np.linalg.eigh(H)
-    return BlockSpectrum(vectors, np.maximum(values, LEAST * values.max()))
+    return BlockSpectrum(vectors, np.maximum(values, LEAST_EIGENVALUE * values.max()))
 
 
 class Extrapolation:
@@ -84,12 +84,12 @@ class ProximalModel:
     def __init__(self, H: np.ndarray, slope: np.ndarray, objective: Objective, v: np.ndarray) -> None:
         diagonal = np.diagonal(H, axis1=1, axis2=2).reshape(v.shape)
         self.objective, self.shape = objective, v.shape
-        self.steps = objective.even(1.0 / np.maximum(diagonal, LEAST * float(diagonal.max())))
+        self.steps = objective.even(1.0 / np.maximum(diagonal, LEAST_EIGENVALUE * float(diagonal.max())))
         self.roots = np.sqrt(self.steps).ravel()
         roots = self.roots.reshape(H.shape[:2])
         self.spectrum = spectrum(roots[:, :, None] * H * roots[:, None, :])
         values, most = self.spectrum.values, float(self.spectrum.values.max())
-        self.rho = WEIGHT * math.sqrt(most * max(float(np.median(values)), SMALL * most))
+        self.rho = WEIGHT * math.sqrt(most * max(float(np.median(values)), LEAST_MIDDLE_EIGENVALUE * most))
         self.start, self.down = v.ravel() / self.roots, -slope * self.roots
         self.aim = self.bent(self.start) + self.down
         self.first = objective.regulariser(v)

@@ -14,20 +14,20 @@ from streammargin.solvers import leaves
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Goal, Proximal, solve
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.softness import SAMPLED
+from streammargin.solvers.softness import SAMPLE_SOFTNESS
 from streammargin.solvers.state import labels_for, line_of
 
-PART = 16  # one row of 16 is in the sample
-LEAST = 16  # least rows of a sample, in multiples of the columns
-SMALL = 5_000  # with at most this many values the sample is all rows
-GAP = 2e-2  # relative gap to which the sample is solved; it differs more from all rows
-A_ROW = 72  # bytes per sampled row besides its values
-LARGEST = 2  # assumed bytes of a sample, relative to as many rows of mean length
+SAMPLE_STRIDE = 16  # one row of 16 is in the sample
+LEAST_SAMPLE_ROWS = 16  # in multiples of the columns
+WHOLE_SAMPLE_VALUES = 5_000  # with no more the sample is all rows
+SAMPLE_GAP = 2e-2  # relative, to which it is solved; it differs more from all rows
+SAMPLED_ROW_BYTES = 72  # besides its values
+SAMPLE_BYTES_RATIO = 2  # assumed bytes of a sample, relative to as many rows of mean length
 
 
 def takes_all(problem: Problem) -> bool:
     """Whether the sample is all rows."""
-    return problem.rows * (problem.features + 1) <= SMALL
+    return problem.rows * (problem.features + 1) <= WHOLE_SAMPLE_VALUES
 
 
 def samples(problem: Problem) -> bool:
@@ -37,13 +37,21 @@ def samples(problem: Problem) -> bool:
 
 def _stride(problem: Problem) -> int:
     """One row of `stride` is in the sample."""
-    return 1 if takes_all(problem) else max(1, min(PART, problem.rows // (LEAST * (problem.features + 1))))
+    return (
+        1
+        if takes_all(problem)
+        else max(1, min(SAMPLE_STRIDE, problem.rows // (LEAST_SAMPLE_ROWS * (problem.features + 1))))
+    )
 
 
 def sample_bytes(problem: Problem) -> int:
     """Bytes of the sample and of its problem."""
     stride, width = _stride(problem), problem.features + 1
-    return int(LARGEST * problem.size / stride) + A_ROW * (problem.rows // stride) + 8 * width * (width + 8)
+    return (
+        int(SAMPLE_BYTES_RATIO * problem.size / stride)
+        + SAMPLED_ROW_BYTES * (problem.rows // stride)
+        + 8 * width * (width + 8)
+    )
 
 
 class Sample(NamedTuple):
@@ -73,8 +81,8 @@ def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: n
     rows = drawn.rows.rows()
     if not proximal.is_under_way(rows):
         proximal.centres = np.zeros(rows)
-        proximal.harder(0.0 if smooth(problem.loss) else SAMPLED, -math.inf)
-    goal = Goal(share=0.5 * problem.tol if rows == problem.rows else GAP)
+        proximal.harder(0.0 if smooth(problem.loss) else SAMPLE_SOFTNESS, -math.inf)
+    goal = Goal(share=0.5 * problem.tol if rows == problem.rows else SAMPLE_GAP)
     return solve(problem, leaves.parts(problem, drawn.rows), labels, proximal, w, np.zeros_like(w), goal)
 
 

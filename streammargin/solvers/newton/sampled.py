@@ -24,7 +24,7 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers import leaves
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.cache.coded import PLAIN, CodedRows, Coding
+from streammargin.solvers.cache.coded import PLAIN_CODING, CodedRows, Coding
 from streammargin.solvers.cache.rows import Kept
 from streammargin.solvers.newton.held import Held, HeldPart, ridge
 from streammargin.solvers.newton.near_margin import pseudorandom
@@ -35,16 +35,16 @@ from streammargin.solvers.proof.rounding import OF_OBJECTIVE
 from streammargin.solvers.roles import GROUPS, D, Shared, W, f4, f8, of, state
 from streammargin.solvers.state import labels_for
 
-WIDE = 4000  # a Hessian of so many columns takes fewer reads, and is summed up
-LEAST = 3  # least rows of a sample, in multiples of the columns
-ENOUGH = 10  # the same, for steps that surely lead far: three times as many led nowhere on 200,000 cells
+WIDE_HESSIAN_COLUMNS = 4000  # a Hessian of so many columns takes fewer reads, and is summed up
+LEAST_DRAWN_ROWS = 3  # of a sample, in multiples of the columns
+ENOUGH_DRAWN_ROWS = 10  # the same, for steps that surely lead far: three times as many led nowhere on 200,000 cells
 FLOOR = 0.1  # of the mean: the least chance of a row
 LEAST_CHANCE = 1e-200  # of a row before a mean is known
-FULL = 1.05  # times the room for the sample: then rows are dropped
-MOST_BUFFERS, SHARE = 128 << 20, 6  # bytes for blocks: one of SHARE, in these bounds
-A_ROW = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # bytes of a row beside its values and scores: number, key, chance, labels
-CHUNK = 1024  # rows whose second derivatives are found at a time
-COLUMNS = D.where(lambda problem: not problem.sparse)
+FULL_SAMPLE_RATIO = 1.05  # times the room for the sample: then rows are dropped
+MOST_BUFFERS, BUFFER_BUDGET_PART = 128 << 20, 6  # for blocks: one byte of so many, in these bounds
+DRAWN_ROW_BYTES = 8 + 8 + 8 + 2 + 8 + 2 * (2 + 8)  # beside its values and scores: number, key, chance, labels
+CURVED_CHUNK_ROWS = 1024  # rows whose second derivatives are found at a time
+DENSE_COLUMNS = D.where(lambda problem: not problem.sparse)
 
 
 class SampleNumbers(NamedTuple):
@@ -80,8 +80,8 @@ class DrawnSample:
     held: int = 0
     mean: float = 0.0
     total: float = 0.0
-    low: Shared[f8] = of(COLUMNS, fill=math.inf)
-    high: Shared[f8] = of(COLUMNS, fill=-math.inf)
+    low: Shared[f8] = of(DENSE_COLUMNS, fill=math.inf)
+    high: Shared[f8] = of(DENSE_COLUMNS, fill=-math.inf)
     known: bool = False
 
 
@@ -108,8 +108,8 @@ def suits(problem: Problem) -> bool:
     """Whether steps on a sample support this problem, and a Hessian of all lines is too wide."""
     if problem.resident or problem.holders > 1 or not problem.joint or not supports(problem):
         return False
-    wide = problem.lines * (problem.features + 1) > WIDE
-    return wide and factored(problem) and capacity(problem) >= LEAST * (problem.features + 1)
+    wide = problem.lines * (problem.features + 1) > WIDE_HESSIAN_COLUMNS
+    return wide and factored(problem) and capacity(problem) >= LEAST_DRAWN_ROWS * (problem.features + 1)
 
 
 def all_fit(problem: Problem) -> bool:
@@ -123,15 +123,15 @@ def crowded(problem: Problem) -> bool:
     Its steps lead less far. With 200 classes it took 12 to 26 reads, and steps on the duals of a row 4 to 6
     (examples.benchmarks.softmax).
     """
-    few = capacity(problem) < ENOUGH * (problem.features + 1) or row_beside(problem) > row_bytes(problem) / 2
+    few = capacity(problem) < ENOUGH_DRAWN_ROWS * (problem.features + 1) or row_beside(problem) > row_bytes(problem) / 2
     return suits(problem) and not all_fit(problem) and few
 
 
 def sample_bytes(problem: Problem) -> int:
     """Bytes of the sample, with the numbers of its rows."""
     left = problem.budget - _vectors(problem)
-    left -= min(max(store.BUFFERS, left // SHARE), MOST_BUFFERS)
-    return max(0, min(int(left / FULL), int(problem.rows * row_bytes(problem))))
+    left -= min(max(store.BUFFERS, left // BUFFER_BUDGET_PART), MOST_BUFFERS)
+    return max(0, min(int(left / FULL_SAMPLE_RATIO), int(problem.rows * row_bytes(problem))))
 
 
 def row_bytes(problem: Problem) -> float:
@@ -142,7 +142,7 @@ def row_bytes(problem: Problem) -> float:
 
 def row_beside(problem: Problem) -> int:
     """Bytes of the numbers of a row: scores, along and those of a product, and second derivatives."""
-    return A_ROW + 8 * 5 * problem.lines
+    return DRAWN_ROW_BYTES + 8 * 5 * problem.lines
 
 
 def capacity(problem: Problem) -> float:
@@ -169,13 +169,13 @@ class Sampled(Truncated[SampledState]):
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
-        return int(FULL * sample_bytes(problem)) + 8 * 8 * problem.lines * width + 4 * width * width
+        return int(FULL_SAMPLE_RATIO * sample_bytes(problem)) + 8 * 8 * problem.lines * width + 4 * width * width
 
     def kept_bytes(self, problem: Problem) -> int:
         return sample_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        chunk = 8 * 5 * problem.lines * CHUNK
+        chunk = 8 * 5 * problem.lines * CURVED_CHUNK_ROWS
         return rows * (8 * problem.count + 6 * 8) + chunk + (size if sparse else 0)
 
     def fits(self, problem: Problem, state: SampledState) -> bool:
@@ -197,7 +197,7 @@ class Sampled(Truncated[SampledState]):
     def begin_pass(self, problem: Problem, state: SampledState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
         drawn = state.drawn
-        coding = Coding.between(drawn.low, drawn.high) if drawn.known else PLAIN
+        coding = Coding.between(drawn.low, drawn.high) if drawn.known else PLAIN_CODING
         drawn.rows, drawn.limit, drawn.held, drawn.total = CodedRows(coding), math.inf, 0, 0.0
         state.ended, state.due[:] = False, False
         self._end(state)
@@ -231,7 +231,7 @@ class Sampled(Truncated[SampledState]):
             drawn.rows.pieces[f"rows {first:015d}"] = kept._replace(beside=tuple(beside))
             drawn.held += int(_sizes(problem, kept).sum())
             drawn.rows.pool()
-        if drawn.held > FULL * sample_bytes(problem):
+        if drawn.held > FULL_SAMPLE_RATIO * sample_bytes(problem):
             self._drop(problem, state)
 
     def _chances(
@@ -246,8 +246,8 @@ class Sampled(Truncated[SampledState]):
 
         leaves.over(problem, state, block, first, add, sums=("sums",))
         traces = np.zeros(rows)
-        for start in range(0, rows, CHUNK):
-            stop = min(start + CHUNK, rows)
+        for start in range(0, rows, CURVED_CHUNK_ROWS):
+            stop = min(start + CURVED_CHUNK_ROWS, rows)
             some = labels_for(known.cut(start, stop), problem.outputs)
             for k in active.tolist():
                 own = np.arange(k * lines, (k + 1) * lines)

@@ -17,14 +17,14 @@ from streammargin.solvers.newton.subproblem import Goal, Proximal, soft_step, so
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.certified_read import LIKELY, CertifiedByRead, CertifiedState
 from streammargin.solvers.roles import K, Lists, N, Rows, Scratch, Shared, W, f8, i8, of, state
-from streammargin.solvers.softness import AT_WEIGHTS, SAMPLED
+from streammargin.solvers.softness import AT_WEIGHTS, SAMPLE_SOFTNESS
 from streammargin.solvers.state import labels_of, line_of
 from streammargin.solvers.visits import Visit
 
 MOST_BETWEEN = 12  # most steps in memory between two certificates
-WORK = 2e10  # most multiplications between two certificates over all classes, about a second
-NONE = np.empty(0)
-SAMPLE, STEP, FOLLOW, CERTIFY = range(4)  # what comes next for a problem
+MOST_STEPS_WORK = 2e10  # most multiplications between two certificates over all classes, about a second
+NO_NUMBERS = np.empty(0)
+SAMPLE, TAKE_STEP, FOLLOW, CERTIFY = range(4)  # what comes next for a problem
 OF_PROXIMAL = "softness", "dual", "steps", "made", "spared"
 
 
@@ -45,7 +45,7 @@ class StepsState(CertifiedState):
     steps: Shared[i8] = of(K)
     made: Shared[i8] = of(K)
     spared: Shared[f8] = of(K)
-    step: Shared[i8] = of(K, fill=STEP)
+    step: Shared[i8] = of(K, fill=TAKE_STEP)
     drawn: Lists[f8]
     sample: Scratch[sample.Sample | None] = None
 
@@ -69,7 +69,7 @@ class Steps(CertifiedByRead[StepsState]):
 
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
         state = super().start(problem, labels)
-        state.softness[:] = 0.0 if smooth(problem.loss) else SAMPLED
+        state.softness[:] = 0.0 if smooth(problem.loss) else SAMPLE_SOFTNESS
         lines = np.arange(problem.count)
         fold = problem.of_all_rows(lines) != lines
         state.step[fold] = FOLLOW
@@ -79,7 +79,7 @@ class Steps(CertifiedByRead[StepsState]):
 
     def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
         """Like after a sample of all rows: steps first, from duals halfway if the weights do not give them."""
-        state.w[:], state.step[state.step == CERTIFY] = w, STEP
+        state.w[:], state.step[state.step == CERTIFY] = w, TAKE_STEP
         if not smooth(problem.loss):
             state.softness[:] = AT_WEIGHTS
             for k in range(problem.count):
@@ -131,11 +131,11 @@ class Steps(CertifiedByRead[StepsState]):
                     state.alpha[k] = now.centres
                 else:
                     middle_centres(problem, state, k, share)
-            state.drawn[k] = NONE
+            state.drawn[k] = NO_NUMBERS
             state.keep(
-                k, Proximal(centres=NONE, softness=0.0 if smooth(problem.loss) else AT_WEIGHTS / share, dual=0.0)
+                k, Proximal(centres=NO_NUMBERS, softness=0.0 if smooth(problem.loss) else AT_WEIGHTS / share, dual=0.0)
             )
-            state.step[k] = CERTIFY if sample.takes_all(problem) else STEP  # certify only after steps on all rows
+            state.step[k] = CERTIFY if sample.takes_all(problem) else TAKE_STEP  # certify only after steps on all rows
         else:
             state.keep(k, now)
         return now.multiplications
@@ -147,7 +147,7 @@ class Steps(CertifiedByRead[StepsState]):
         done = solve(problem, leaves.parts(problem, block), labels, now, w, np.zeros_like(w), goal)
         now.made = 0 if done else now.made
         state.keep(k, now)
-        state.step[k] = CERTIFY if done else STEP
+        state.step[k] = CERTIFY if done else TAKE_STEP
         return now.multiplications
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> None:
@@ -162,14 +162,14 @@ class Steps(CertifiedByRead[StepsState]):
             self.prove(problem, state, active)
         report = self.report(problem, state)
         if state.sums.rows == problem.rows:
-            state.step[active] = np.where(report.estimate[active] > problem.tol, STEP, CERTIFY)
+            state.step[active] = np.where(report.estimate[active] > problem.tol, TAKE_STEP, CERTIFY)
         return report
 
 
 def _follow_all_rows(problem: Problem, state: StepsState, folds: np.ndarray) -> None:
     """Begin these folds at the weights and centres of all rows."""
     of_all = problem.of_all_rows(folds)
-    state.w[folds], state.softness[folds], state.step[folds] = state.w[of_all], state.softness[of_all], STEP
+    state.w[folds], state.softness[folds], state.step[folds] = state.w[of_all], state.softness[of_all], TAKE_STEP
     if not smooth(problem.loss):
         for k, known in zip(folds, of_all, strict=True):
             state.alpha[k] = np.where(labels_of(problem, state).present_of(k), state.alpha[known], 0.0)
@@ -182,8 +182,8 @@ def _of_one(problem: Problem) -> int:
 
 
 def steps_between_certificates(problem: Problem, active: np.ndarray) -> int:
-    """Steps in memory between two certificates, limited by WORK."""
-    return int(min(MOST_BETWEEN, max(1.0, WORK / (work_of_step(problem) * max(1, active.size)))))
+    """Steps in memory between two certificates, limited by MOST_STEPS_WORK."""
+    return int(min(MOST_BETWEEN, max(1.0, MOST_STEPS_WORK / (work_of_step(problem) * max(1, active.size)))))
 
 
 def work_of_step(problem: Problem) -> float:

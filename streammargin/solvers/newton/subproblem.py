@@ -27,7 +27,7 @@ from streammargin.solvers.softness import may_soften, next_softness
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
 DEAR = 20  # products with the rows that a matrix costs at least, if they are to find a direction
-PRODUCTS = 24  # most of them; a matrix takes over after so many, unless they left less of the gradient than LEFT
+MOST_GRADIENT_PRODUCTS = 24  # then a matrix takes over, unless they left less of the gradient than LEFT
 LOOSE, LEFT = 0.1, 0.3  # shares of the gradient
 SLOWER = 2.0  # times as long as one of a matrix takes a multiplication of a product
 LINE_SEARCH = 10  # rough multiplications per row of a line search
@@ -165,7 +165,7 @@ class Rows:
             )
             return bent
 
-        found, left = conjugate_gradients(product, -gradient, 1.0 / diagonal[0], LOOSE, PRODUCTS)
+        found, left = conjugate_gradients(product, -gradient, 1.0 / diagonal[0], LOOSE, MOST_GRADIENT_PRODUCTS)
         return found if left <= LEFT and found @ gradient < 0.0 else None
 
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
@@ -224,7 +224,7 @@ def standing(rows: Rows, w: np.ndarray, offset: np.ndarray, goal: Goal) -> Stand
     gradient = w - theta
     primal = totals[kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
     return Standing(
-        gradient, float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta), float(totals[kernel.GAP]),
+        gradient, float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta), float(totals[kernel.ATTAINED_GAPS]),
         0.5 * float(gradient @ gradient), max(goal.gap, goal.share * abs(primal)),
     )  # fmt: skip
 

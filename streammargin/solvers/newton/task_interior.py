@@ -28,7 +28,7 @@ from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport, matrix_work
-from streammargin.solvers.newton.prox_newton import ONE
+from streammargin.solvers.newton.prox_newton import ONLY_LINE
 from streammargin.solvers.newton.task_system import System, at_once
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.certified_read import CertifiedByRead, CertifiedState
@@ -37,7 +37,7 @@ from streammargin.solvers.roles import GROUPS, TRIALS, Axis, K, N, Rows, Shared,
 from streammargin.solvers.state import labels_for, line_of
 from streammargin.solvers.visits import Visit
 
-MOST = 500  # most columns: a matrix of each task is factored in every iteration
+MOST_TASK_COLUMNS = 500  # a matrix of each task is factored in every iteration
 STARTS = 0.3  # the first product of a variable with its dual, relative to the mean loss
 INSIDE = 0.05  # least relative distance of the first duals from their bounds
 CENTRED = 0.1  # the mean product that a step aims at, relative to that of now
@@ -83,7 +83,7 @@ def supports(problem: Problem) -> bool:
     """Whether interior points support this problem."""
     if not (problem.outputs.tasks and problem.joint) or problem.path or problem.hard or problem.holders > 1:
         return False
-    return problem.features <= MOST and ratio(problem) > 0.0 and pieces_of(problem.loss) is not None
+    return problem.features <= MOST_TASK_COLUMNS and ratio(problem) > 0.0 and pieces_of(problem.loss) is not None
 
 
 def pieces(problem: Problem) -> list[DualPiece]:
@@ -317,7 +317,7 @@ class Interior(CertifiedByRead[InteriorPoints]):
         for line, rows, numbers, labels in group.parts:
             at = slice(line, line + 1)
             step = certificate.Prox(alpha, alpha, np.full(1, math.inf), none)
-            read.add(problem.loss, (rows, numbers, labels), ONE, state.w[at], step, at=at, margins=margins)
+            read.add(problem.loss, (rows, numbers, labels), ONLY_LINE, state.w[at], step, at=at, margins=margins)
         return margins[0, 0, group.at]
 
     @staticmethod
@@ -344,7 +344,7 @@ class Interior(CertifiedByRead[InteriorPoints]):
     def _begin(problem: Problem, state: InteriorPoints, trial: int) -> None:
         """The first products, by the losses."""
         lines, r = problem.lines_of(trial), ratio(problem)
-        losses = float(state.sums.weights[lines, certificate.LOSSES].sum())
+        losses = float(state.sums.weights[lines, certificate.SUM_OF_LOSSES].sum())
         aim = state.aim[trial] = STARTS * losses / (problem.present * len(pieces(problem))) + 1e-300
         state.t[trial] = np.abs(state.w[lines]).max(axis=0) + 2.0 * problem.lines * aim / r
         state.up[lines] = state.down[lines] = r / (2.0 * problem.lines)

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import numpy as np
 
-LEAST = (1e-15, 1e-13, 1e-11, 1e-9)  # added to the diagonal of a matrix with a diagonal of 1, until it has a factor
+DIAGONAL_SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9)  # added to a diagonal of 1, until the matrix has a factor
 REFINED = 2  # corrections of a solution by what it misses
-NUMBERS = 1 << 13  # of the matrices that are factored together
+FACTORED_NUMBERS = 1 << 13  # of the matrices that are factored together
 
 
 class System:
@@ -64,13 +64,13 @@ class System:
 
 def at_once(width: int) -> int:
     """How many tasks are taken at a time."""
-    return max(1, NUMBERS // width**2)
+    return max(1, FACTORED_NUMBERS // width**2)
 
 
 def factored(scaled: np.ndarray) -> np.ndarray:
     """Cholesky factors of matrices (tasks, d+1, d+1) with a diagonal of 1, to which as little as possible is added."""
     on = np.arange(scaled.shape[1])
-    for least in LEAST:
+    for least in DIAGONAL_SHIFTS:
         with suppress(np.linalg.LinAlgError):
             scaled[:, on, on] += least
             return np.linalg.cholesky(scaled)

@@ -35,12 +35,12 @@ AIM = 0.5  # of the gradient that the goal allows: the last step ends there
 MOST_STEPS = 60  # most steps between two certificates; more would mean that rounding prevents convergence
 
 SLOW = 0.5  # a step goes on while a product lowers its model by more than this share of the mean so far
-SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
+DIAGONAL_SHARE = 0.01  # of the diagonal in the preconditioner; the rest is the identity
 MOST_PRODUCTS = 500  # most products of a step
 EIGEN = 4  # multiplications, times d^3, that find all eigenvectors of a matrix
 LITTLE = 1 << 20  # multiplications that take no time: a weight of 2 is to mean what two rows mean, to the last step
-PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
-SCORES, BEGINS, ADVANCES, ENDS = range(4)  # what comes next of a step: scores, its gradient, a product, the line search
+ASSUMED_PRODUCTS = 25  # products that a step takes: if a Hessian costs less, it is summed up instead
+NEEDS_SCORES, BEGINS, ADVANCES, ENDS = range(4)  # next of a step: scores, its gradient, a product, the line search
 
 
 def supports(problem: Problem) -> bool:
@@ -51,7 +51,7 @@ def supports(problem: Problem) -> bool:
 
 def factored(problem: Problem) -> bool:
     """Whether a Kronecker product preconditions: a loss of all lines, and eigenvectors cost less than products."""
-    products = PRODUCTS * VISIT * problem.lines * problem.values
+    products = ASSUMED_PRODUCTS * VISIT * problem.lines * problem.values
     return problem.all_scores and EIGEN * (problem.features + 1) ** 3 <= max(products, LITTLE)
 
 
@@ -77,7 +77,7 @@ class Newton(ConjugateGradients):
 
     begun: bool = False
     group: int = 0
-    turn: int = SCORES
+    turn: int = NEEDS_SCORES
     gradient: Shared[f8] = of(LINES, W)
     rest: Shared[f8] = of(LINES, W)
     diagonal: Shared[f8] = of(LINES, W)
@@ -100,7 +100,7 @@ def precondition(problem: Problem, newton: Newton, held: Held) -> float:
     found = np.zeros_like(newton.diagonal)
     for part in held.parts:
         loops.products(problem).add_diagonal(part.rows, held.curvatures[part.start : part.stop], stride, found)
-    newton.diagonal[:] = SHARE * found + (1.0 - SHARE * (1.0 - ridge(problem, np.ones_like(found))))
+    newton.diagonal[:] = DIAGONAL_SHARE * found + (1.0 - DIAGONAL_SHARE * (1.0 - ridge(problem, np.ones_like(found))))
     return 1.0 / stride
 
 
@@ -254,7 +254,7 @@ class Truncated(CertifiedByRead[B]):
         """One unit of the steps of group k; returns whether they have ended."""
         newton = state.newton
         if not newton.begun:
-            newton.begun, newton.group, newton.turn, newton.made = True, k, SCORES, 0
+            newton.begun, newton.group, newton.turn, newton.made = True, k, NEEDS_SCORES, 0
         if state.steps is None:
             state.steps = self._steps(problem, state, held)
         if not over(state.steps):
@@ -265,7 +265,7 @@ class Truncated(CertifiedByRead[B]):
     def _steps(self, problem: Problem, state: B, held: Held) -> Iterator[float]:
         """The steps of a group; the turn says where a checkpoint has left them."""
         newton, w = state.newton, problem.view(state.w, state.newton.group)
-        if newton.turn == SCORES:
+        if newton.turn == NEEDS_SCORES:
             held.scores[:] = 0.0
             if w.any():
                 yield from held.score(problem, w, held.scores)

@@ -25,21 +25,21 @@ from streammargin.rows.labels import RowNumbers
 from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.cache.rows import Kept, RowCache
-from streammargin.solvers.papers.drawn_of_kernel import STEPS, DrawnOfKernel, begin_again, rate_of
+from streammargin.solvers.papers.drawn_of_kernel import VISIT_STEPS, DrawnOfKernel, begin_again, rate_of
 from streammargin.solvers.papers.of_kernel import in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
-from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, GROUPS, K, Shared, Sum, W, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_for, labels_of
 from streammargin.solvers.visits import Visit
 from streammargin.words import entry
 
 BLOCK_STEPS = 256  # steps per visit of one block of several
-FULL = 4  # every fourth pass visits all blocks, the others a quarter of them
+FULL_PASS_EVERY = 4  # every fourth pass visits all blocks, the others a quarter of them
 STALE = 2.0  # log of the discount of rows outside a block, whose margins have grown since they were seen
-KEPT = 512  # rows that stay in memory for the next block
+NEXT_BLOCK_ROWS = 512  # rows that stay in memory for the next block
 INDEX_BYTES = 64 << 20  # most bytes of the transpose of a sparse block, without which a step costs all of its entries
 
 
@@ -51,7 +51,7 @@ class Margins:
     """The sums of a certificate, with frozen weights."""
 
     frozen: Shared[f8]
-    smallest: Sum[f8] = of(K, smallest=ALL)
+    smallest: Sum[f8] = of(K, smallest=EVERY_COLUMN)
     mistakes: Sum[i8] = of(K)
     wrong: Sum[i8] = of(1)
 
@@ -68,8 +68,8 @@ class AdaptiveState(Whole):
     margins: Margins
     kept: RowCache
     g: Shared[f8]
-    figures: Shared[f8] = of(GROUPS, kernel.FIGURES)
-    length: Shared[f8] = of(GROUPS, fill=STEPS)
+    figures: Shared[f8] = of(GROUPS, kernel.ADAPTIVE_FIGURES)
+    length: Shared[f8] = of(GROUPS, fill=VISIT_STEPS)
     mass: Shared[f8] = of(GROUPS, 0, grows=True)
     order: Shared[i8] = of(0, grows=True)
     position: int = 0
@@ -119,7 +119,7 @@ class Adaptive(WholePass[AdaptiveState]):
         if number == 1:
             state.mass = np.zeros((problem.groups, blocks))
         order = permutation(blocks, problem.seed, number)
-        if number % FULL != 1 and blocks > 1:
+        if number % FULL_PASS_EVERY != 1 and blocks > 1:
             shares = np.zeros(blocks)
             for mass in state.mass:
                 top = mass.max()
@@ -127,14 +127,14 @@ class Adaptive(WholePass[AdaptiveState]):
             # the largest of log share + Gumbel noise: a draw without replacement by the shares
             noise = np.random.default_rng((problem.seed, number, 1)).gumbel(size=blocks)
             with np.errstate(divide="ignore"):
-                order = np.argsort(-(np.log(shares) + noise))[: -(-blocks // FULL)]
+                order = np.argsort(-(np.log(shares) + noise))[: -(-blocks // FULL_PASS_EVERY)]
         state.order = order
         return order
 
     def begin_pass(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         super().begin_pass(problem, state, active)
         state.position = 0
-        state.figures[:, kernel.SMALLEST] = math.inf
+        state.figures[:, kernel.SMALLEST_SEEN_MARGIN] = math.inf
 
     def keep(self, problem: Problem, state: AdaptiveState, group: int) -> None:
         """Steps go on from the latest weights; certificates are of the best ones."""
@@ -150,20 +150,20 @@ class Adaptive(WholePass[AdaptiveState]):
         random = np.random.default_rng((problem.seed, state.number, first, 2))
         momentum = self.step == "momentum"
         R = self.largest_norm(state)
-        steps_here = STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
+        steps_here = VISIT_STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
         for k in active.tolist():
             figures, w, g = state.figures[k], problem.view(state.w, k), problem.view(state.g, k)
             if not momentum:
                 begin_again(problem, state, k)
             rate = rate_of(problem, state, k, self.step)
             rows = block, RowNumbers(0, ids), labels_of(problem, state), inverted
-            before = float(figures[kernel.STEPS])
+            before = float(figures[kernel.STEPS_DONE])
             steps = R, rate, momentum, random.random(steps_here), self._outside(state.mass[k], number)
             if problem.joint:
                 kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
                 kernel.adaptive_block(*rows, k, *steps, w[0], g[0], figures)
-            state.multiplications += (float(figures[kernel.STEPS]) - before) * stored(block) * share
+            state.multiplications += (float(figures[kernel.STEPS_DONE]) - before) * stored(block) * share
         if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 
@@ -207,7 +207,7 @@ class Adaptive(WholePass[AdaptiveState]):
 
     def terms(self, problem: Problem, state: AdaptiveState) -> float:
         # a step adds a row to g and g to w
-        return 4.0 * float(state.figures[:, kernel.STEPS].max())
+        return 4.0 * float(state.figures[:, kernel.STEPS_DONE].max())
 
     def _upper(self, problem: Problem, state: AdaptiveState) -> np.ndarray:
         """Lengths (groups,) of means of rows: w and g over the sums of their weights."""
@@ -225,7 +225,7 @@ class Adaptive(WholePass[AdaptiveState]):
         estimate = np.zeros(problem.groups)
         hopeless = self.margin_sizes(problem, state).least
         # computed before the steps of the pass, so they lag behind
-        smallest = problem.margin.reported(state.figures[:, kernel.SMALLEST] * self.largest_norm(state))
+        smallest = problem.margin.reported(state.figures[:, kernel.SMALLEST_SEEN_MARGIN] * self.largest_norm(state))
         for k in active:
             if best.upper[k] < hopeless or state.row_norms[norms.EMPTY] > 0.0:
                 continue  # certify: estimate 0
@@ -261,7 +261,7 @@ def _row_bytes(problem: Problem) -> int:
 
 def _most_kept(problem: Problem) -> int:
     """The number of rows cached between visits of several blocks."""
-    return max(1, min(KEPT, problem.budget // 8 // _row_bytes(problem)))
+    return max(1, min(NEXT_BLOCK_ROWS, problem.budget // 8 // _row_bytes(problem)))
 
 
 def _columns(block: Block) -> CSRBlock:

@@ -10,9 +10,9 @@ import numpy as np
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import JOINT
-from streammargin.solvers.papers.gradient_pass import FIGURES, LEVEL, Gradient, GradientPass, GradientSums, look
+from streammargin.solvers.papers.gradient_pass import GRAD_FIGURES, LEVEL, Gradient, GradientPass, GradientSums, look
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.margins import ROOT, SMALLEST, SeenRows
+from streammargin.solvers.proof.margins import ROOT, SMALLEST_MARGIN, SeenRows
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.space import Hull, hull_bound, hull_rounding
 from streammargin.words import entry
@@ -22,11 +22,11 @@ from streammargin.words import entry
 class PerceptronSums(GradientSums):
     """pull: the row with the smallest margin; averaged: figures of the average."""
 
-    averaged: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,), largest=(LEVEL,))
+    averaged: Sum[f8] = of(K, GRAD_FIGURES, smallest=(SMALLEST_MARGIN,), largest=(LEVEL,))
 
     def align(self, other: GradientSums) -> None:
         """Keep one row, that of the smaller margin."""
-        first = self.figures[:, SMALLEST] <= other.figures[:, SMALLEST]
+        first = self.figures[:, SMALLEST_MARGIN] <= other.figures[:, SMALLEST_MARGIN]
         self.pull[~first], other.pull[first] = 0.0, 0.0
 
 
@@ -82,7 +82,7 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
         self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, block: Block, first: int
     ) -> None:
         sums, averages = state.sums, len(state.average) > 0
-        smallest = problem.by_group(sums.figures[:, SMALLEST])
+        smallest = problem.by_group(sums.figures[:, SMALLEST_MARGIN])
         before = smallest.min(axis=1)
         for seen, margins in look(problem, state, state.w, sums.figures, block, first, shown=not averages):
             for group in active[smallest.min(axis=1)[active] < before[active]].tolist():

@@ -55,7 +55,7 @@ DECAYS: dict[str, Callable[[int], float]] = {
 SHORTEST = 1e-8  # least 1/gamma, relative to its safe value: unbounded duals stay finite
 # further columns of the figures: the sum of the new beta; ||beta - z||^2, z = beta + momentum (beta - before); and
 # (z - beta).(beta - before), which is positive when the inertia increases the objective
-MASS, STEP, TURN = 2, 3, 4
+SUM_OF_BETA, SQUARED_STEP, TURN = 2, 3, 4
 NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not used to estimate the curvature
 
 
@@ -158,8 +158,8 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
                 there, moved = u < math.inf, momentum[k] * (beta - previous) if previous.size else 0.0
                 z = beta + moved
                 new = np.where(there, np.clip(z + (1.0 - u) / known[k], 0.0, box), 0.0)
-                figures[MASS] += new.sum()
-                figures[STEP] += np.sum((new - z)[there] ** 2)
+                figures[SUM_OF_BETA] += new.sum()
+                figures[SQUARED_STEP] += np.sum((new - z)[there] ** 2)
                 figures[TURN] += np.sum(((z - new) * (new - beta))[there])
                 if previous.size:
                     previous[there] = beta[there]
@@ -167,7 +167,7 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
                 seen.add(k, scale * new, state.sums.pull[k])
 
     def _safe(self, state: DiagonalState) -> float:
-        return max(1.0, float(state.row_norms[norms.ROWS]))
+        return max(1.0, float(state.row_norms[norms.PRESENT_ROWS]))
 
     def move(self, problem: Problem, state: DiagonalState, active: np.ndarray) -> np.ndarray:
         sums = state.sums
@@ -176,11 +176,11 @@ class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
         for k in active:
             figures, w, pull, theta = sums.figures[k], state.w[k], sums.pull[k], state.theta[k]
             length = space.length(pull)
-            if figures[MASS] > 0.0:
-                upper[k] = R * (length / figures[MASS])
+            if figures[SUM_OF_BETA] > 0.0:
+                upper[k] = R * (length / figures[SUM_OF_BETA])
             change = space.mix(R, w, -1.0, pull)
-            if figures[STEP] > 0.0 and (change > NOISE * length or length == 0.0):
-                self._adapt(state, k, change**2 / figures[STEP])
+            if figures[SQUARED_STEP] > 0.0 and (change > NOISE * length or length == 0.0):
+                self._adapt(state, k, change**2 / figures[SQUARED_STEP])
             state.steps[k] = 1.0 if self.starts_again(figures[TURN]) else state.steps[k] + 1.0
             momentum = float(self.momentum(state)[k])
             space.mix(-momentum / R, theta, (1.0 + momentum) / R, pull)

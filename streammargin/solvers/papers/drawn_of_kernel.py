@@ -23,7 +23,7 @@ from streammargin.solvers.proof.margins import ROOT
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-STEPS = 64  # of a visit of all rows, for each group; one on dense rows costs as much as reading them once from memory
+VISIT_STEPS = 64  # of all rows, for each group; one on dense rows costs as much as reading them once from memory
 
 
 class DrawnOfKernel(OfKernel):
@@ -44,8 +44,8 @@ class DrawnOfKernel(OfKernel):
         gram, block = state.gram, block._replace(bias=0.0)
         if not gram.tested:
             self._test(problem, gram, block, first)
-        uniforms = np.random.default_rng((problem.seed, state.number, first, 2)).random((active.size, STEPS))
-        at, now = divmod(gram.part, STEPS)
+        uniforms = np.random.default_rng((problem.seed, state.number, first, 2)).random((active.size, VISIT_STEPS))
+        at, now = divmod(gram.part, VISIT_STEPS)
         group = int(active[at])
         chances = self.chances(problem, state, group, now == 0)
         i, line = drawn(chances, float(uniforms[at, now]))
@@ -63,7 +63,9 @@ class DrawnOfKernel(OfKernel):
             there = there & ~own
         low = float(margins.min(where=there, initial=math.inf))
         if begins:
-            state.figures[group, kernel.SMALLEST] = min(state.figures[group, kernel.SMALLEST], low)
+            state.figures[group, kernel.SMALLEST_SEEN_MARGIN] = min(
+                state.figures[group, kernel.SMALLEST_SEEN_MARGIN], low
+            )
         found: np.ndarray = np.where(there, np.exp(np.minimum(low - margins, 0.0)), 0.0)
         return found
 
@@ -100,9 +102,9 @@ class DrawnOfKernel(OfKernel):
             return given(problem).weight * block.X[:, i].astype(np.float64)
         columns, row = self.columns_of(problem, state.gram, block), np.array([i])
         if columns.slot_of[i] < 0:
-            columns.take_in(row, NO_ROWS, int(state.figures[:, kernel.STEPS].sum()))
+            columns.take_in(row, NO_ROWS, int(state.figures[:, kernel.STEPS_DONE].sum()))
             state.multiplications += 2.0 * problem.values
-        found: np.ndarray = columns.values[columns.of(row, int(state.figures[:, kernel.STEPS].sum()))[0]]
+        found: np.ndarray = columns.values[columns.of(row, int(state.figures[:, kernel.STEPS_DONE].sum()))[0]]
         return found
 
     # certificates
@@ -133,9 +135,9 @@ class DrawnOfKernel(OfKernel):
 def begin_again(problem: Problem, state: Any, group: int) -> None:
     """Begin a run of the proven step again, twice as long, if it is over."""
     figures = state.figures[group]
-    if figures[kernel.STEPS] >= state.length[group]:
+    if figures[kernel.STEPS_DONE] >= state.length[group]:
         problem.view(state.w, group)[:] = problem.view(state.g, group)[:] = 0.0
-        figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
+        figures[[kernel.STEPS_DONE, kernel.MASS_G, kernel.MASS_W]] = 0.0
         state.length[group] *= 2
 
 

@@ -16,9 +16,9 @@ from streammargin.solvers.base import JOINT, PassReport
 from streammargin.solvers.papers.of_kernel import FromZero, in_kernel
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.margins import (
-    MISTAKES,
+    MISTAKEN_ROWS,
     ROOT,
-    SMALLEST,
+    SMALLEST_MARGIN,
     SeenRows,
     margins_of,
     margins_of_pairs,
@@ -31,7 +31,7 @@ from streammargin.solvers.roles import GROUPS, K, Shared, Sum, W, clear, f8, i8,
 # a row whose share is below exp(-CUTOFF) / n times the largest is lost in the rounding of the sums
 CUTOFF = 40.0
 # further columns of the figures; the classes of a joint margin share those of row 0
-LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
+LEVEL, TOTAL, VALUE, GRAD_FIGURES = 2, 3, 4, 5
 # the sums are rescaled once the largest score exceeds the level by this; exp(200) is far from overflow
 HEADROOM = 200.0
 
@@ -41,7 +41,7 @@ class GradientSums(PassSums):
     """pull: the vector of the pass; like TOTAL and VALUE in units of exp(LEVEL)."""
 
     pull: Sum[f8]
-    figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,), largest=(LEVEL,))
+    figures: Sum[f8] = of(K, GRAD_FIGURES, smallest=(SMALLEST_MARGIN,), largest=(LEVEL,))
     wrong: Sum[i8] = of(1)
 
     def align(self, other: GradientSums) -> None:
@@ -126,8 +126,8 @@ class GradientPass(WholePass[G]):
     def end_pass(self, problem: Problem, state: G, active: np.ndarray) -> PassReport:
         shown = self.shown(state) * problem.by_line(state.scale)[:, None]
         figures = problem.by_group(self.shown_figures(state))
-        smallest = problem.margin.reported(figures[:, :, SMALLEST].min(axis=1) * state.scale)
-        mistakes = figures[:, :, MISTAKES].sum(axis=1).astype(np.int64)
+        smallest = problem.margin.reported(figures[:, :, SMALLEST_MARGIN].min(axis=1) * state.scale)
+        mistakes = figures[:, :, MISTAKEN_ROWS].sum(axis=1).astype(np.int64)
         upper = np.full(problem.groups, math.inf)
         if self.complete(problem, state):
             upper = self.advance(problem, state, active, state.number)
@@ -146,7 +146,7 @@ class GradientPass(WholePass[G]):
         return state.w
 
     def shown_figures(self, state: G) -> np.ndarray:
-        """The figures (K, FIGURES) of these weights."""
+        """The figures (K, GRAD_FIGURES) of these weights."""
         return state.sums.figures
 
     @abstractmethod
@@ -184,7 +184,7 @@ class SoftmaxPass(GradientPass[G]):
         """
         loss, sums = problem.loss, state.sums
         figures, pull = problem.view(sums.figures, group), problem.view(sums.pull, group)
-        most, of_first = loss.level(-figures[:, SMALLEST].min()), figures[0]
+        most, of_first = loss.level(-figures[:, SMALLEST_MARGIN].min()), figures[0]
         if most > of_first[LEVEL] + HEADROOM:
             factor = math.exp(of_first[LEVEL] - most)
             of_first[LEVEL] = most
@@ -205,7 +205,7 @@ class SoftmaxPass(GradientPass[G]):
 
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
         R = self.largest_norm(state)
-        rows = problem.margin.terms(float(state.row_norms[norms.ROWS]))
+        rows = problem.margin.terms(float(state.row_norms[norms.PRESENT_ROWS]))
         upper = np.full(problem.groups, math.inf)
         for group in active.tolist():
             of_first = problem.view(state.sums.figures, group)[0]  # the lines of a group share them

@@ -12,11 +12,11 @@ import numpy as np
 from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.margins import MISTAKES, SMALLEST, SeenRows, pieces, sum_margins
+from streammargin.solvers.proof.margins import MISTAKEN_ROWS, SMALLEST_MARGIN, SeenRows, pieces, sum_margins
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import K, Sum, W, f8, i8, of, state
 
-FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums
+HINGE_FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums
 
 
 @state
@@ -24,7 +24,7 @@ class HingeSums(PassSums):
     """pull: a combination of rows; wrong: rows whose largest score is not that of their class."""
 
     pull: Sum[f8]
-    figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,))
+    figures: Sum[f8] = of(K, HINGE_FIGURES, smallest=(SMALLEST_MARGIN,))
     wrong: Sum[i8] = of(1)
 
 
@@ -41,7 +41,7 @@ H = TypeVar("H", bound=Hinge)
 
 def look(problem: Problem, state: Hinge, block: Block, first: int) -> Iterator[tuple[SeenRows, np.ndarray]]:
     """Rows of a block, some at a time, with their margins (K, m) at w; adds them to the figures of the pass."""
-    smallest, mistakes = state.sums.figures[:, SMALLEST], state.sums.figures[:, MISTAKES]
+    smallest, mistakes = state.sums.figures[:, SMALLEST_MARGIN], state.sums.figures[:, MISTAKEN_ROWS]
     for seen in pieces(state.labels, problem.outputs, block, first):
         yield seen, sum_margins(problem, seen.labels, seen.scores(state.w), smallest, mistakes, state.sums.wrong)
 
@@ -62,7 +62,7 @@ class HingePass(WholePass[H]):
     def shown_figures(self, state: H) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(smallest margins (K,), mistakes (K,), wrong (1,)) of `weights` in this pass."""
         figures = state.sums.figures
-        return figures[:, SMALLEST], figures[:, MISTAKES].astype(np.int64), state.sums.wrong
+        return figures[:, SMALLEST_MARGIN], figures[:, MISTAKEN_ROWS].astype(np.int64), state.sums.wrong
 
     @abstractmethod
     def move(self, problem: Problem, state: H, active: np.ndarray) -> np.ndarray:

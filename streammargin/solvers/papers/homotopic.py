@@ -45,11 +45,11 @@ from streammargin.words import entry
 M = TypeVar("M", bound="Homotopic")
 
 # a stochastic step shrinks all d + 1 weights, so its rows should have at least this many times as many values
-WORK = 4
-DECAYS = ("power", "log", "exponential")  # as POWER, LOG and EXPONENTIAL of the kernel
+VALUES_PER_WEIGHT = 4
+DECAYS = ("power", "log", "exponential")  # as POWER_DECAY and the like of the kernel
 PLAIN_RANGE = 1e-100, 1e100  # of the largest norm of a row that is taken as it is
 INSIDE, HINGE = 2, 3  # further columns of the figures: rows with a_i.w <= 1, and the sum of the hinge losses
-LEAST_ROWS = 16  # least rows of a group, on which F_lambda is estimated
+LEAST_GROUP_ROWS = 16  # on which F_lambda is estimated
 
 
 LANDED = Axis(lambda problem: problem.features + 2, name="d+2")
@@ -166,7 +166,7 @@ class Homotopic(HingePass[HomotopicState]):
 
     def start(self, problem: Problem, labels: RowLabels) -> HomotopicState:
         state = super().start(problem, labels)
-        state.carried[:, kernel.LEAST] = math.inf
+        state.carried[:, kernel.BEST_OBJECTIVE] = math.inf
         return state
 
     def hull_rounding(self, state: HomotopicState) -> float:
@@ -174,9 +174,9 @@ class Homotopic(HingePass[HomotopicState]):
 
     def begin_pass(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> None:
         if self.stochastic:
-            fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
-            state.shown = state.carried[:, kernel.OUTER].copy()
-            state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
+            fresh = state.carried[:, kernel.OUTER_DONE] > state.shown  # an outer iteration ended in the last pass
+            state.shown = state.carried[:, kernel.OUTER_DONE].copy()
+            state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.ITERATE_MASS])
             state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
         super().begin_pass(problem, state, active)
 
@@ -187,7 +187,7 @@ class Homotopic(HingePass[HomotopicState]):
         if self.stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows
-            worth = max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries))
+            worth = max(LEAST_GROUP_ROWS, math.ceil(VALUES_PER_WEIGHT * (problem.features + 1) * rows / entries))
             group = min(rows, self.group or worth)
             order = permutation(-(-rows // group), problem.seed, state.number, first)
             kernel.stochastic_block(
@@ -197,7 +197,7 @@ class Homotopic(HingePass[HomotopicState]):
 
     def move(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> np.ndarray:
         sums, unit, stochastic = state.sums, self.unit(state), self.stochastic
-        mass = state.shown_mass if stochastic else state.carried[:, kernel.MASS].copy()
+        mass = state.shown_mass if stochastic else state.carried[:, kernel.ITERATE_MASS].copy()
         upper = np.full(problem.count, math.inf)
         for k in active:
             if mass[k] > 0.0:
@@ -214,28 +214,32 @@ class Homotopic(HingePass[HomotopicState]):
     def _step(self, problem: Problem, state: HomotopicState, k: int) -> None:
         """One step of the full method, the end of an outer iteration included."""
         c, v, kept, figures = state.carried[k], state.v[k], state.kept[k], state.sums.figures[k]
-        rows = float(state.row_norms[norms.ROWS])
+        rows = float(state.row_norms[norms.PRESENT_ROWS])
         pull, inside = state.sums.pull[k], figures[INSIDE]
         average = self.average
-        penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.schedule())
-        if not average and c[kernel.INNER] > 0.0:
+        penalty, steps, eta = kernel.rates(c[kernel.OUTER_DONE], self.schedule())
+        if not average and c[kernel.INNER_DONE] > 0.0:
             objective = 0.5 * penalty * float(v @ v) + figures[HINGE] / rows
-            if objective < c[kernel.LEAST]:
-                c[kernel.LEAST], c[kernel.KEPT_MASS] = objective, c[kernel.MASS]
+            if objective < c[kernel.BEST_OBJECTIVE]:
+                c[kernel.BEST_OBJECTIVE], c[kernel.KEPT_MASS] = objective, c[kernel.ITERATE_MASS]
                 kept[:], state.kept_pull[k], state.kept_inside[k] = v, pull, inside
-            if c[kernel.INNER] >= steps:  # continue from the best iterate, whose subgradient is known
+            if c[kernel.INNER_DONE] >= steps:  # continue from the best iterate, whose subgradient is known
                 v[:], pull, inside = kept, state.kept_pull[k], state.kept_inside[k]
-                c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
-                c[kernel.OUTER] += 1.0
-                penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.schedule())
+                c[kernel.ITERATE_MASS], c[kernel.BEST_OBJECTIVE], c[kernel.INNER_DONE] = (
+                    c[kernel.KEPT_MASS],
+                    math.inf,
+                    0.0,
+                )
+                c[kernel.OUTER_DONE] += 1.0
+                penalty, steps, eta = kernel.rates(c[kernel.OUTER_DONE], self.schedule())
         mix(1.0 - penalty * eta, v, eta / rows, pull)
-        c[kernel.MASS] = (1.0 - penalty * eta) * c[kernel.MASS] + eta * inside / rows
-        c[kernel.INNER] += 1.0
+        c[kernel.ITERATE_MASS] = (1.0 - penalty * eta) * c[kernel.ITERATE_MASS] + eta * inside / rows
+        c[kernel.INNER_DONE] += 1.0
         if average:
             mix(1.0, kept, 1.0, v)
-            c[kernel.KEPT_MASS] += c[kernel.MASS]
-            if c[kernel.INNER] >= steps:
+            c[kernel.KEPT_MASS] += c[kernel.ITERATE_MASS]
+            if c[kernel.INNER_DONE] >= steps:
                 v[:] = kept / steps
-                c[kernel.MASS] = c[kernel.KEPT_MASS] / steps
-                kept[:] = c[kernel.KEPT_MASS] = c[kernel.INNER] = 0.0
-                c[kernel.OUTER] += 1.0
+                c[kernel.ITERATE_MASS] = c[kernel.KEPT_MASS] / steps
+                kept[:] = c[kernel.KEPT_MASS] = c[kernel.INNER_DONE] = 0.0
+                c[kernel.OUTER_DONE] += 1.0

@@ -13,7 +13,7 @@ from streammargin.solvers.papers.diagonal import Diagonal, DiagonalState
 from streammargin.solvers.papers.hinge_pass import HingeSums
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.margins import pieces, sum_margins
-from streammargin.solvers.roles import ALL, K, N, Rows, Sum, f8, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, K, N, Rows, Sum, f8, i8, of, state
 from streammargin.words import entry
 
 
@@ -21,7 +21,7 @@ from streammargin.words import entry
 class BehindSums(HingeSums):
     """smallest, missed, confused: with ahead=no, the smallest margins, mistakes and wrong rows of w of eq. (4.7)."""
 
-    smallest: Sum[f8] = of(K, fill=math.inf, smallest=ALL)
+    smallest: Sum[f8] = of(K, fill=math.inf, smallest=EVERY_COLUMN)
     missed: Sum[i8] = of(K)
     confused: Sum[i8] = of(1)
 

@@ -56,7 +56,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
 UNDERFLOWN = 1e-170  # the length of a row that is not 0, though its K(x, x) is
-ROWS = "rows"  # the piece of cached rows
+ROWS_PIECE = "rows"  # of the cache
 
 
 @state
@@ -254,7 +254,7 @@ class OfKernel(WholePass[Any]):
         """The cache of columns of all rows in memory, in float64."""
         if gram.columns is None:
             own, numbers = alone(block), np.arange(problem.rows)
-            gram.rows.pieces[ROWS] = Kept(numbers, own)
+            gram.rows.pieces[ROWS_PIECE] = Kept(numbers, own)
             slots = self._memory(problem).slots(problem.rows, 8)
             kernel = kernel_of(problem, gram.measured)
             gram.columns = Columns(gram.held, kernel, own, numbers, slots, np.float64)
@@ -334,7 +334,7 @@ class OfKernel(WholePass[Any]):
 
     def _inseparable(self, problem: Problem, state: Any, group: int) -> bool:
         """Whether two rows of a group prove that it has no margin, once a product has brought the rows."""
-        all_rows = state.gram.rows.pieces.get(ROWS)
+        all_rows = state.gram.rows.pieces.get(ROWS_PIECE)
         if all_rows is None:
             return False
         line = group * problem.lines
@@ -355,7 +355,7 @@ class OfKernel(WholePass[Any]):
         return self._expansion(problem, state, found_in(w[:, 0::2]) if kept is None else state.gram.kept)
 
     def _expansion(self, problem: Problem, state: Any, found: Found) -> Expansion:
-        all_rows = state.gram.rows.pieces.get(ROWS)
+        all_rows = state.gram.rows.pieces.get(ROWS_PIECE)
         rows = None if all_rows is None else taken(all_rows.rows, found.numbers)
         return expansion_of(problem, kernel_of(problem, state.gram.measured), found, rows)
 

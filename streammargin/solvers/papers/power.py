@@ -1,4 +1,4 @@
-"""The largest eigenvalue of A^T A by a power iteration of `PRODUCTS` reads before the first pass."""
+"""The largest eigenvalue of A^T A by a power iteration of `POWER_READS` reads before the first pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-PRODUCTS = 8  # iterations of the power method, one read each
+POWER_READS = 8  # iterations of the power method, one read each
 SAFETY = 1.1  # the power method underestimates
 
 P = TypeVar("P", bound=Whole)
@@ -29,7 +29,7 @@ class PowerIteration(WholePass[P]):
         """Whether ||A|| is needed."""
 
     def prologue_passes(self, problem: Problem) -> int:
-        return self.prologue + (PRODUCTS if self.iterates(problem) else 0)
+        return self.prologue + (POWER_READS if self.iterates(problem) else 0)
 
     def prologue_visit(self, problem: Problem, state: Any, index: int) -> Visit:
         if index < self.prologue:

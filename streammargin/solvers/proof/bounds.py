@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from streammargin.compiled import look
-from streammargin.compiled.look import LONG, MASS, PART
+from streammargin.compiled.look import SUM_OF_CAPS, SUM_OF_LENGTHS, SUM_OF_PARTS
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
 from streammargin.solvers.proof.sums import LookSums
 
-CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
-NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
+CHUNKED = look.CHUNK_ROWS * EPS  # rounding of a sum over a chunk, relative to the size of its terms
+SUMS_OF_SIDE = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
 
 
 class Bounds(NamedTuple):
@@ -38,9 +38,9 @@ class Bounds(NamedTuple):
 
 def weighed(objective: Objective, w: np.ndarray, losses: np.ndarray) -> Candidate:
     """The candidate of w (d+1,) with the sums of its losses (LOSS_SUMS,)."""
-    value = float(losses[look.LOSSES])
+    value = float(losses[look.SUM_OF_LOSSES])
     rounding = float(losses[look.ROUNDING]) + CHUNKED * value
-    return objective.weighed(objective.size(w), value, rounding, int(losses[look.MISTAKES]))
+    return objective.weighed(objective.size(w), value, rounding, int(losses[look.SUM_OF_MISTAKES]))
 
 
 def bounded(objective: Objective, weights: Candidate, theta: np.ndarray, total: Sums) -> Bounds:
@@ -114,9 +114,9 @@ def _sides(duals: np.ndarray, present: int, passes: int, largest_duals: tuple[fl
     """The sums of a line's duals, of each sign if S = 2; duals (S, DUAL_SUMS)."""
     sides = []
     for side, most in zip(duals.tolist(), largest_duals, strict=False):
-        dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
+        dual, alpha, summed, pulled = (side[name] / passes for name in SUMS_OF_SIDE)
         # of an entry of `pull`: those within a chunk, which has no more rows than there are, and those of chunks
-        terms = min(look.CHUNK, present) + passes + min(int(side[look.ADDED]), present)
+        terms = min(look.CHUNK_ROWS, present) + passes + min(int(side[look.ADDED]), present)
         sides.append(Sums(
             0.0, dual - CHUNKED * summed, alpha, 0.0, 0.0, mass=alpha / most, summed=summed, pulled=pulled, rows=terms
         ))  # fmt: skip
@@ -129,10 +129,10 @@ def sunk(
     """(A^T alpha (lines, d+1), its sums) once free constants are balanced.
 
     pull (lines, 2, d+1), sides: of the duals of the line's own class, and of the others; own (lines, d+1), parts
-    (lines, PARTS): of compiled/look.py.
+    (lines, PART_SUMS): of compiled/look.py.
     """
     taken, given = np.array([[side.alpha for side in line] for line in sides]).T
-    mass = parts[:, MASS]
+    mass = parts[:, SUM_OF_CAPS]
     excess = given - taken  # sum_i cap_i p_ik, minus the caps of class k
     held = np.maximum(mass + excess, 0.0)  # sum_i cap_i p_ik
     factor = np.divide(np.maximum(excess, 0.0), held, out=np.zeros_like(held), where=held > 0.0)
@@ -144,10 +144,12 @@ def sunk(
     total = sides[0][0].part(0.0)
     for line in sides:
         total = total.plus(line[0]).plus(line[1])
-    before = parts[:, PART]
+    before = parts[:, SUM_OF_PARTS]
     after = np.where(factor > 0.0, (1.0 - factor) * before, before + lacking)
     slip = (present + 8.0) * EPS * float(np.abs(before).sum() + mass.sum())
     lost = max(0.0, float((after - before).sum())) + slip
     return theta, total._replace(
-        duals=total.duals - lost, summed=total.summed + lost, pulled=total.pulled + 2.0 * float(parts[:, LONG].sum())
+        duals=total.duals - lost,
+        summed=total.summed + lost,
+        pulled=total.pulled + 2.0 * float(parts[:, SUM_OF_LENGTHS].sum()),
     )

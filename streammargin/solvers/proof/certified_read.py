@@ -42,9 +42,9 @@ class CertifiedByRead(LinearSolver[L]):
     def begin_pass(self, problem: Problem, state: L, active: np.ndarray) -> None:
         """Groups that are done show certified weights."""
         done = problem.lines_of(problem.done(active))
-        mistakes = state.sums.weights[done, kernel.MISTAKES]
+        mistakes = state.sums.weights[done, kernel.SUM_OF_MISTAKES]
         clear(state.sums)
-        state.w[done], state.sums.weights[done, kernel.MISTAKES] = state.best_w[done], mistakes
+        state.w[done], state.sums.weights[done, kernel.SUM_OF_MISTAKES] = state.best_w[done], mistakes
 
     def prove(self, problem: Problem, state: L, active: np.ndarray) -> dict[int, Bounds]:
         """Keep what a read of all rows proves of the weights, and return it, by group."""
@@ -60,6 +60,6 @@ class CertifiedByRead(LinearSolver[L]):
     def report(problem: Problem, state: L) -> PassReport:
         """The figures after a read, of all rows or, if it was interrupted, of some."""
         sums, figures = state.sums, best_figures(problem, state.best)
-        wrong = sums.wrong if problem.compared and problem.joint else sums.weights[:, kernel.MISTAKES]
+        wrong = sums.wrong if problem.compared and problem.joint else sums.weights[:, kernel.SUM_OF_MISTAKES]
         counted = sums.wrong.copy() if problem.compared and sums.rows == problem.rows else None
         return PassReport(gaps_of(figures), int(wrong.sum()), figures, counted)

@@ -18,11 +18,11 @@ from streammargin.kernels.base import Kernel
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, alone, part, taken, values_of
 from streammargin.solvers.proof.rounding import EPS
 
-TILE = 1024  # rows whose hashes are computed at a time
+HASHED_ROWS = 1024  # at a time
 MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)  # odd numbers without a pattern
 SHIFT = np.uint64(29)
 ENTRIES = 1 << 18  # most whole numbers
-WORK = 1e9  # most digits of them that may be computed, about: a second or two
+MOST_DIGITS = 1e9  # of them that may be computed, about: a second or two
 
 
 def inseparable(kernel: Kernel | None, rows: Block, sides: np.ndarray) -> bool:
@@ -34,7 +34,9 @@ def inseparable(kernel: Kernel | None, rows: Block, sides: np.ndarray) -> bool:
     if kernel is not None and kernel.of_numbers:
         return False
     own = np.flatnonzero(sides)
-    hashes = np.concatenate([hashes_of(part(rows, low, low + TILE)) for low in range(0, rows.rows(), TILE)] or [own])
+    hashes = np.concatenate(
+        [hashes_of(part(rows, low, low + HASHED_ROWS)) for low in range(0, rows.rows(), HASHED_ROWS)] or [own]
+    )
     own = own[np.lexsort((sides[own], hashes[own]))]
     first, second = own[:-1], own[1:]
     pairs = np.flatnonzero((hashes[first] == hashes[second]) & (sides[first] != sides[second]))
@@ -133,7 +135,7 @@ def _cancel(A: np.ndarray) -> bool:
     whole <<= np.where(A == 0.0, 0, exponents - exponents.min(axis=0)).astype(object)
     whole //= np.gcd.reduce(whole, axis=0)
     bits = max(int(value).bit_length() for value in whole.flat)
-    if s**3 * (s * (bits + 3) + 200) > WORK:
+    if s**3 * (s * (bits + 3) + 200) > MOST_DIGITS:
         return False
     x = _null(whole[:, np.sort(qr(A, mode="r", pivoting=True)[1][: s - 1])].T)
     return x is not None and bool((x > 0).all()) and not (x @ whole).any()

@@ -19,7 +19,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.margins import pieces, sum_margins
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
-from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, W, b1, f8, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, TRIALS, K, Shared, Sum, W, b1, f8, i8, of, state
 from streammargin.solvers.state import Visited, labels_for
 
 NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss that the sums need
@@ -46,9 +46,9 @@ class BestKept(Visited):
     losses: Sum[f8] = of(K, look.LOSS_SUMS, carried=look.LOSS_CARRIED)
     lengths: Sum[f8] = of(K.where(lambda problem: problem.kernel is not None))
     wrong: Sum[i8] = of(TRIALS)
-    smallest: Sum[f8] = of(K, smallest=ALL)
+    smallest: Sum[f8] = of(K, smallest=EVERY_COLUMN)
     mistakes: Sum[i8] = of(K)
-    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST_NORM,))
 
 
 def add(problem: Problem, kept: BestKept, block: Block, first: int) -> None:
@@ -77,7 +77,7 @@ def _margins(problem: Problem, kept: BestKept) -> list[Candidate]:
     sizes = problem.lengths(np.array([lp_norm(w, problem.p) for w in kept.w]))
     lower = np.full(problem.groups, -math.inf)
     np.divide(problem.by_group(kept.smallest).min(axis=1), sizes, out=lower, where=sizes > 0.0)
-    largest = float(problem.margin.reported(kept.row_norms[norms.LARGEST]))
+    largest = float(problem.margin.reported(kept.row_norms[norms.LARGEST_NORM]))
     lower -= score_rounding(2 * problem.features, largest) + norm_rounding(kept.w.size) * np.abs(lower)
     return of_margins(problem, kept, lower)
 

@@ -19,9 +19,9 @@ from streammargin.solvers.problem import Outputs, Problem
 from streammargin.solvers.state import labels_for
 
 # first columns of the figures of a pass, a row for each line: min a_i.w (from inf), misclassified rows
-SMALLEST, MISTAKES = range(2)
+SMALLEST_MARGIN, MISTAKEN_ROWS = range(2)
 ROOT = math.sqrt(0.5)
-ROWS = 1 << 12  # rows at a time
+MARGIN_ROWS = 1 << 12  # at a time
 
 
 class SeenRows(NamedTuple):
@@ -44,8 +44,8 @@ class SeenRows(NamedTuple):
 
 def pieces(labels: RowLabels, outputs: Outputs, block: Block, first: int) -> Iterator[SeenRows]:
     """The rows of a block, some at a time."""
-    for low in range(0, block.rows(), ROWS):
-        high = min(low + ROWS, block.rows())
+    for low in range(0, block.rows(), MARGIN_ROWS):
+        high = min(low + MARGIN_ROWS, block.rows())
         own = labels_for(labels.cut(first + low, first + high), outputs)
         yield SeenRows(first + low, part(block, low, high), own)
 
@@ -72,9 +72,9 @@ def mistakes_of(labels: Labels, margins: np.ndarray) -> np.ndarray:
 
 
 def note(figures: np.ndarray, labels: Labels, margins: np.ndarray) -> None:
-    """Update SMALLEST and MISTAKES of the figures of a pass."""
-    np.minimum(figures[:, SMALLEST], margins.min(axis=1, initial=math.inf), out=figures[:, SMALLEST])
-    figures[:, MISTAKES] += mistakes_of(labels, margins)
+    """Update SMALLEST_MARGIN and MISTAKEN_ROWS of the figures of a pass."""
+    np.minimum(figures[:, SMALLEST_MARGIN], margins.min(axis=1, initial=math.inf), out=figures[:, SMALLEST_MARGIN])
+    figures[:, MISTAKEN_ROWS] += mistakes_of(labels, margins)
 
 
 def sum_margins(

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.look import PARTS, Curvature, Frozen, Looked, Prox
+from streammargin.compiled.look import PART_SUMS, Curvature, Frozen, Looked, Prox
 from streammargin.losses.base import has
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import ALL, TRIALS, Axis, Count, K, Sum, W, f8, i8, of, state
+from streammargin.solvers.roles import EVERY_COLUMN, TRIALS, Axis, Count, K, Sum, W, f8, i8, of, state
 
 LINES = Axis(lambda problem: problem.lines, name="lines")  # of a group
 # duals that pull a free constant down have sums of their own, as the part of them that fits the others counts; those of
@@ -36,7 +36,7 @@ class DualSums:
     pull: Sum[f8] = of(K, SIDES, W)
     duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS, carried=kernel.DUAL_CARRIED)
     own: Sum[f8] = of(SUNK, W)
-    parts: Sum[f8] = of(SUNK, PARTS)
+    parts: Sum[f8] = of(SUNK, PART_SUMS)
     rows: Count = 0
 
 
@@ -49,7 +49,7 @@ class LookSums(DualSums):
 
     def add(
         self, loss: Any, rows: tuple[Block, RowNumbers, Labels], lines: np.ndarray, w: np.ndarray, step: Prox,
-        H: Curvature | None = None, at: slice = ALL, norms: np.ndarray = kernel.NO_NORMS,
+        H: Curvature | None = None, at: slice = EVERY_COLUMN, norms: np.ndarray = kernel.NO_NORMS,
         by: Callable[..., None] | None = None, **found: np.ndarray,
     ) -> None:  # fmt: skip
         """Add the sums of these rows at w (K, d+1), and what else is to be found of them (compiled/look.py).

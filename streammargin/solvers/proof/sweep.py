@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from streammargin.compiled import look as kernel
-from streammargin.compiled.look import LOSSES, MISTAKES, ROUNDING, Frozen, Looked, Prox, look
+from streammargin.compiled.look import ROUNDING, SUM_OF_LOSSES, SUM_OF_MISTAKES, Frozen, Looked, Prox, look
 from streammargin.compiled.sleep import AWAKE
 from streammargin.compiled.vectors import square
 from streammargin.penalties.mirror_maps import lp_norm
@@ -33,10 +33,10 @@ from streammargin.solvers.roles import Float, K, Shared, Sum, clear, f8, of, sta
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.visits import Visit
 
-SHORT = 4.0  # roundings of float32 that a margin misses 1 by, times the root of the number of columns
-LEAST = 64.0  # columns at the least
+MISSED_ROUNDINGS = 4.0  # roundings of float32 that a margin misses 1 by, times the root of the number of columns
+LEAST_ROUNDED_COLUMNS = 64.0
 SINGLE = 2.0**-24
-STEP = 1.0  # curvature of the step that wakes rows: at a bound, whether one leaves it does not depend on the curvature
+WAKING_CURVATURE = 1.0  # of the step that wakes rows: whether one leaves a bound does not depend on it
 
 
 @state
@@ -48,7 +48,9 @@ class Sweep(LookSums):
 
     frozen: Shared[Float]
     blur: Shared[f8] = of(K)
-    extremes: Sum[f8] = of(K, kernel.EXTREMES, smallest=(kernel.LEAST, kernel.SAFE), largest=(kernel.LONGEST,))
+    extremes: Sum[f8] = of(
+        K, kernel.EXTREMES, smallest=(kernel.LEAST_SLACK, kernel.SAFE_SLACK), largest=(kernel.LARGEST_ROW_NORM,)
+    )
     largest_blur: float = 0.0
 
     def begin(self) -> None:
@@ -69,7 +71,7 @@ class Sweep(LookSums):
         found = Looked(
             self.weights[None], self.duals[:, sides], self.pull[:, sides], self.wrong[None], extremes=self.extremes
         )  # fmt: skip
-        curvature, steps = (STEP, alpha.astype(np.float64)) if asleep.any() else (np.inf, np.zeros((K, 0)))
+        curvature, steps = (WAKING_CURVATURE, alpha.astype(np.float64)) if asleep.any() else (np.inf, np.zeros((K, 0)))
         rule = Prox(np.ascontiguousarray(alpha, np.float64), steps, np.full(K, curvature), np.zeros(K), base=first)
         point = Frozen(self.frozen[None], np.zeros((1, K)), self.blur[None])
         look(block, numbered_from(first), labels, problem.loss, lines, point, rule, found, frozen=True)
@@ -171,9 +173,9 @@ class CertifiedBySweep(LinearSolver[C]):
         """(A^T alpha (d+1,), all sums) of problem k."""
         theta, total = balanced_group(problem, k, sweep)
         losses, (least, surely, longest) = sweep.weights[k], sweep.extremes[k].tolist()
-        value = float(losses[LOSSES])
+        value = float(losses[SUM_OF_LOSSES])
         return theta, total._replace(
-            losses=value, rounding=float(losses[ROUNDING]) + CHUNKED * value, mistakes=float(losses[MISTAKES]),
+            losses=value, rounding=float(losses[ROUNDING]) + CHUNKED * value, mistakes=float(losses[SUM_OF_MISTAKES]),
             slack=least, surely=surely, longest=max(longest, 0.0),
         )  # fmt: skip
 
@@ -213,7 +215,7 @@ def far(problem: Problem, found: Candidate, dual: float) -> bool:
 
 def missed_by_rounding(least: float, columns: int) -> bool:
     """Whether a least margin is below 1 by no more than rounding explains."""
-    return 1.0 > least >= 1.0 - 2.0 * SHORT * SINGLE * math.sqrt(max(LEAST, columns))
+    return 1.0 > least >= 1.0 - 2.0 * MISSED_ROUNDINGS * SINGLE * math.sqrt(max(LEAST_ROUNDED_COLUMNS, columns))
 
 
 def grown(objective: Objective, w: np.ndarray, least: float, longest: float) -> tuple[np.ndarray, Candidate]:

@@ -36,7 +36,7 @@ class Whole(LinearState):
 
     w: Shared[f8]
     sums: PassSums
-    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST_NORM,))
 
 
 P = TypeVar("P", bound=Whole)
@@ -66,7 +66,7 @@ class WholePass(LinearSolver[P]):
 
     def mean_norm(self, state: P) -> float:
         """The mean of ||a_i||."""
-        return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
+        return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.PRESENT_ROWS]))
 
     def terms(self, problem: Problem, state: P) -> float:
         """The number of additions in a mean of rows that bounds the margin."""
@@ -74,7 +74,7 @@ class WholePass(LinearSolver[P]):
         return problem.margin.terms(problem.present) + 4 * state.number
 
     def _longest(self, problem: Problem, state: P) -> float:
-        return float(problem.margin.reported(state.row_norms[norms.LARGEST]))
+        return float(problem.margin.reported(state.row_norms[norms.LARGEST_NORM]))
 
     def rounded_up(self, problem: Problem, state: P, upper: np.ndarray) -> np.ndarray:
         """Norms (groups,) of means of rows, plus their rounding bounds."""
@@ -93,11 +93,11 @@ class WholePass(LinearSolver[P]):
 
     def largest_norm(self, state: P) -> float:
         """R = max_i ||a_i||; 1 if all rows are 0."""
-        return float(state.row_norms[norms.LARGEST]) or 1.0
+        return float(state.row_norms[norms.LARGEST_NORM]) or 1.0
 
     def check_scale(self, state: P) -> None:
         """DataError if the largest row norm is outside norm_range, unless all rows are 0."""
-        size = float(state.row_norms[norms.LARGEST])
+        size = float(state.row_norms[norms.LARGEST_NORM])
         if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(
                 f"the largest row has the norm {size:.3g}, too far from 1 to compute with;"

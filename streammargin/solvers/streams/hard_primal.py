@@ -22,7 +22,7 @@ from streammargin.solvers.state import labels_of
 from streammargin.solvers.streams.primal import Primal, Steps
 
 # squares of row norms in this range do not over- or underflow
-PLAIN = (1e-50, 1e50)
+PLAIN_NORMS = (1e-50, 1e50)
 # largest rounding error, relative to the largest row, at which the mean of a pass is used as a bound
 CANCELLED = 1e-9
 
@@ -36,7 +36,7 @@ class HardSteps(Steps):
     """
 
     hull: Hull
-    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST_NORM,))
     left: Shared[f8]
     left_total: Shared[f8] = of(K)
     nearest: Shared[f8] = of(K, fill=math.inf)
@@ -54,7 +54,7 @@ class HardPrimal(Primal[HardSteps]):
         if not math.isfinite(largest):
             raise out_of_range()
         if state.base == 0.0 and largest > 0.0:
-            plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
+            plain = problem.p == 2.0 and PLAIN_NORMS[0] < largest < PLAIN_NORMS[1]
             state.base = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))
 
     def begin_pass(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:
@@ -68,7 +68,7 @@ class HardPrimal(Primal[HardSteps]):
         return super().stream_block(problem, state, block)
 
     def longest(self, state: HardSteps) -> float:
-        return float(state.row_norms[norms.LARGEST])
+        return float(state.row_norms[norms.LARGEST_NORM])
 
     def margin_bound(self, problem: Problem, state: HardSteps, k: int) -> float:
         if self.has_empty_row(problem, state):
@@ -106,7 +106,10 @@ class HardPrimal(Primal[HardSteps]):
         return max(0.0, 1.0 - lower / upper)
 
     def margin_sizes(self, problem: Problem, state: HardSteps) -> MarginSizes:
-        largest, mean = self.longest(state), float(state.row_norms[norms.TOTAL] / max(1.0, state.row_norms[norms.ROWS]))
+        largest, mean = (
+            self.longest(state),
+            float(state.row_norms[norms.TOTAL] / max(1.0, state.row_norms[norms.PRESENT_ROWS])),
+        )
         steps = float(state.number) * problem.present
         rounding = 2.0 * mean_rounding(steps, largest) + (hull_rounding(state.hull) + CANCELLED) * largest
         return margin_sizes(problem, mean, rounding)

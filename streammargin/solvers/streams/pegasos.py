@@ -41,7 +41,7 @@ class Pegasos(Primal[Steps]):
         super().check(problem)
 
     def scale(self, problem: Problem, state: Steps, k: int) -> float:
-        steps = float(state.carried[k, kernel.STEPS])
+        steps = float(state.carried[k, kernel.ROWS_SEEN])
         return problem.present / steps if steps > 0.0 else 0.0
 
     def frozen(self, problem: Problem, state: Steps, k: int) -> np.ndarray:
@@ -64,7 +64,7 @@ class Pegasos(Primal[Steps]):
         if size > 0.0:
             beta = min(beta, total / size / size)
         # rounding of theta, and of the sum of the multiples
-        rounding = mean_rounding(float(state.carried[k, kernel.STEPS]), 1.0)
+        rounding = mean_rounding(float(state.carried[k, kernel.ROWS_SEEN]), 1.0)
         length = beta * (size * (1.0 + norm_rounding(problem.features)) + rounding * total * longest / self.base(state))
         return beta * total * (1.0 - rounding) - 0.5 * length * length
 

@@ -9,7 +9,7 @@ from streammargin.rows import steps
 from streammargin.rows.blocks import Block
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.streams.hard_primal import PLAIN, HardPrimal, HardSteps
+from streammargin.solvers.streams.hard_primal import PLAIN_NORMS, HardPrimal, HardSteps
 
 
 class Perceptron(HardPrimal):
@@ -37,11 +37,11 @@ class Perceptron(HardPrimal):
     def length(self, state: HardSteps) -> float:
         # theta is a sum of rows; it is rescaled only if scores of extreme rows would overflow
         base = self.base(state)
-        return base if PLAIN[0] < base < PLAIN[1] else 1.0 / base
+        return base if PLAIN_NORMS[0] < base < PLAIN_NORMS[1] else 1.0 / base
 
     def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
         # without mistakes it is done, whatever the margin
-        return super().estimate(problem, state, k) if state.figures[k, kernel.MISTAKES] > 0.0 else 0.0
+        return super().estimate(problem, state, k) if state.figures[k, kernel.PASS_MISTAKES] > 0.0 else 0.0
 
     def satisfied(self, problem: Problem, state: HardSteps, k: int, figures: Figures) -> bool:
         """Whether there are no mistakes: the rows are separated."""

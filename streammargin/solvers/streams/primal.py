@@ -38,7 +38,7 @@ class Steps(Certified):
     unit: Shared[f8] = of(K, fill=1.0)
     mean: Shared[f8] = of(K, W)
     carried: Shared[f8] = of(K, kernel.CARRIED)
-    figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.MIN_MARGIN,))
+    figures: Sum[f8] = of(K, kernel.PRIMAL_FIGURES, smallest=(kernel.MIN_MARGIN,))
     base: float = 0.0
 
 
@@ -79,7 +79,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     def stream_block(self, problem: Problem, state: P, block: Block) -> int:
         state.figures[:] = 0.0
         self._learn(problem, state, np.arange(problem.count), block, 0, np.zeros(1, np.int64), block.rows())
-        return int(state.figures[:, kernel.MISTAKES].sum())
+        return int(state.figures[:, kernel.PASS_MISTAKES].sum())
 
     def _learn(
         self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int, order: np.ndarray,
@@ -99,7 +99,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         total = float(state.carried[k, kernel.TOTAL])
         size = lp_norm(state.theta[k], problem.q) * float(state.unit[k])
         bound = size / total * self.base(state) if total > 0.0 else math.inf
-        return bound + mean_rounding(float(state.carried[k, kernel.STEPS]), self.longest(state))
+        return bound + mean_rounding(float(state.carried[k, kernel.ROWS_SEEN]), self.longest(state))
 
     def longest(self, state: P) -> float:
         """The largest row norm, 0 if it is unknown."""
@@ -117,7 +117,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         carried = state.carried[k]
         if not self.average:
             return self._current(problem, state, k) * (self.scale(problem, state, k) * self.length(state))
-        steps = max(float(carried[kernel.STEPS]), 1.0)
+        steps = max(float(carried[kernel.ROWS_SEEN]), 1.0)
         if problem.p == 2.0:
             total = carried[kernel.CLOCK] * state.theta[k] - state.mean[k]
         else:
@@ -135,7 +135,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         for k in active:
             estimate[k] = self.estimate(problem, state, k)
         still = self.rests(problem) and not state.figures[active, kernel.UPDATES].any()
-        return PassReport(estimate, int(state.figures[:, kernel.MISTAKES].sum()), still=still)
+        return PassReport(estimate, int(state.figures[:, kernel.PASS_MISTAKES].sum()), still=still)
 
     def rests(self, problem: Problem) -> bool:
         """Whether the weights stay as they are while there are no updates."""

@@ -29,7 +29,7 @@ from streammargin.stored import equal
 from streammargin.wording import meant
 
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
-_PIECE = 1 << 16
+_ENTRIES_AT_ONCE = 1 << 16
 _FEW = 1 << 12  # references as objects take 160 bytes each
 
 
@@ -76,8 +76,8 @@ class TextReader:
     def text_bytes(self) -> int:
         """Bytes of all strings, from their references, without reading them."""
         total = 0
-        for start in range(0, self._reader.length, _PIECE):
-            raw = np.empty(min(_PIECE, self._reader.length - start), self._reader.dtype)
+        for start in range(0, self._reader.length, _ENTRIES_AT_ONCE):
+            raw = np.empty(min(_ENTRIES_AT_ONCE, self._reader.length - start), self._reader.dtype)
             self._reader.read(start, start + len(raw), raw)
             total += int(raw.view(_REFERENCE)["length"].sum(dtype=np.int64))
         return total
@@ -107,7 +107,7 @@ class TextReader:
 
 OBS = "obs"  # anndata's table with one entry per row
 BARCODE, CELLS = "barcode", "matrix/barcodes"  # how users call names of cells, and where 10x has them
-MOST = 20  # names in a message
+SHOWN_COLUMN_NAMES = 20  # in a message
 AGAIN = "if anndata before 0.7 wrote it, read and write it with a newer one; else write its columns as datasets"
 OUTPUTS = "outputs"  # a dataset beside labels (n, outputs): the names of their columns
 CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
@@ -344,9 +344,9 @@ def _choice(home: h5py.Group, noun: str, path: str, asked: str) -> str:
         if isinstance(obs, h5py.Group):
             index = attribute(obs, "_index")
             names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
-    more = ", ..." if len(names) > MOST else ""
+    more = ", ..." if len(names) > SHOWN_COLUMN_NAMES else ""
     old = f"; {OBS} is a table in one dataset; {AGAIN}" if isinstance(obs, h5py.Dataset) else ""
-    could = f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else ""
+    could = f"; {noun} could be {', '.join(sorted(names)[:SHOWN_COLUMN_NAMES])}{more}" if names else ""
     return f"{meant(asked, names)}it has {children(home)}{could}{old}"
 
 
@@ -442,7 +442,7 @@ def read_names(column: StoredColumn, features: int) -> np.ndarray:
             "so write the file again"
         )
     parts = []
-    for part in column.chunks(_PIECE):
+    for part in column.chunks(_ENTRIES_AT_ONCE):
         whole = part.dtype.kind in "iu"  # some writers number the columns instead of naming them
         parts.append(as_names((part.astype(str) if whole else part).tolist(), column.name))
     return np.concatenate(parts)

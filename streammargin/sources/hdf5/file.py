@@ -268,7 +268,7 @@ def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:
     }
 
 
-_PIECE = 1 << 18  # entries of indptr read at a time while planning
+_POINTERS_AT_ONCE = 1 << 18  # entries of indptr read at a time while planning
 _ROW_BYTES = 16  # of indptr and its differences
 
 
@@ -339,10 +339,12 @@ class CSRHDF5Source(HDF5Source):
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         found = [np.zeros(0, np.int64)]
-        for start in range(0, self.rows, _PIECE):
-            low, high = np.searchsorted(rows, (start, start + _PIECE))
+        for start in range(0, self.rows, _POINTERS_AT_ONCE):
+            low, high = np.searchsorted(rows, (start, start + _POINTERS_AT_ONCE))
             if low < high:
-                found.append(np.diff(self._pointers(start, min(self.rows, start + _PIECE)))[rows[low:high] - start])
+                found.append(
+                    np.diff(self._pointers(start, min(self.rows, start + _POINTERS_AT_ONCE)))[rows[low:high] - start]
+                )
         return np.concatenate(found)
 
     def _check_ends(self) -> None:
@@ -367,7 +369,7 @@ class CSRHDF5Source(HDF5Source):
         bounds = [0]
         while bounds[-1] < self.rows:
             start = bounds[-1]
-            part = self._pointers(start, min(self.rows, start + _PIECE))
+            part = self._pointers(start, min(self.rows, start + _POINTERS_AT_ONCE))
             found = bounds_by_nnz(part - part[0], self._nnz_bytes(), _ROW_BYTES, left) + start
             # the last block of a piece may continue in the next piece
             whole = found[1:] if found[-1] == self.rows or len(found) == 2 else found[1:-1]

@@ -21,7 +21,7 @@ from streammargin.stored import check_written
 
 Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 _DECLARED = 1 << 30  # bytes that a file may declare without storing any
-PIECE = 1 << 18  # bytes as stored that are converted at a time, while they are in the processor's cache
+CONVERTED_BYTES = 1 << 18  # bytes as stored that are converted at a time, while they are in the processor's cache
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
@@ -92,8 +92,8 @@ class RowReader:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes in memory besides the buffer, independent of the number of entries read; a PIECE is not counted."""
-        long = max(0, self.item - PIECE) if self._pieced else 0
+        """Bytes in memory besides the buffer and CONVERTED_BYTES, independent of the number of entries read."""
+        long = max(0, self.item - CONVERTED_BYTES) if self._pieced else 0
         return long + (0 if self._chunks is None else self._chunks.held_bytes)
 
     @property
@@ -133,7 +133,7 @@ class RowReader:
         if not self._pieced:
             self._fill(start, stop, out[: stop - start])
             return
-        count = max(1, PIECE // self.item)
+        count = max(1, CONVERTED_BYTES // self.item)
         piece = np.empty((min(count, stop - start), *out.shape[1:]), self.stored)
         for low in range(start, stop, count):
             high = min(low + count, stop)

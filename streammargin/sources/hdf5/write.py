@@ -19,7 +19,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.files import replacing, writes
-from streammargin.matching import EXACT, MAX_CLASSES, number_in
+from streammargin.matching import EXACT_BELOW, MAX_CLASSES, number_in
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.columns import OUTPUTS, write_names
 from streammargin.sources.labels import ATTRIBUTE, TASKS, LabelColumn, output_names, values_of
@@ -181,7 +181,7 @@ def _parts(values: np.ndarray) -> Iterator[slice]:
         yield slice(start, len(values))
 
 
-TEXT = h5py.string_dtype()
+TEXT_DTYPE = h5py.string_dtype()
 _NUMBERS = [np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)]  # the narrowest first
 
 
@@ -205,11 +205,11 @@ class LabelWriter:
             labels = labels.reshape(-1, self.width)
         if self._inner is None:
             self._inner = Appender(self.group, self.name, kind, self.width)
-        elif (kind == TEXT) != (self._inner.dtype == TEXT):
+        elif (kind == TEXT_DTYPE) != (self._inner.dtype == TEXT_DTYPE):
             raise _both_kinds()
-        elif kind != TEXT and _NUMBERS.index(kind) > _NUMBERS.index(self._inner.dtype):
+        elif kind != TEXT_DTYPE and _NUMBERS.index(kind) > _NUMBERS.index(self._inner.dtype):
             self._inner = replaced(self._inner, kind, lambda part: _converted(part, kind))
-        self._inner.append(labels if kind == TEXT else _converted(labels, self._inner.dtype))
+        self._inner.append(labels if kind == TEXT_DTYPE else _converted(labels, self._inner.dtype))
 
     def close(self) -> None:
         """Write the rest."""
@@ -243,15 +243,15 @@ class SpeltWriter:
         if self._coded is not None:
             self._inner.append(np.array([self._codes[text] for text in spellings], np.int16))
         else:
-            self._inner.append(labels if self._inner.dtype == TEXT else self._numbers(spellings))
+            self._inner.append(labels if self._inner.dtype == TEXT_DTYPE else self._numbers(spellings))
         self._rows += len(spellings)
 
     def _decide(self, spellings: Sequence[str]) -> None:
         """Write what the codes stand for in their place, and these spellings' kind of labels from now on."""
         assert self._coded is not None
         values = values_of(spellings)
-        kind = TEXT if values.dtype == object else values.dtype
-        if len(spellings) > MAX_CLASSES and kind != TEXT:
+        kind = TEXT_DTYPE if values.dtype == object else values.dtype
+        if len(spellings) > MAX_CLASSES and kind != TEXT_DTYPE:
             kind = np.dtype(np.float64)  # of those to come
         self._inner = replaced(self._coded, kind, lambda codes: values[codes])
         self._coded, self._codes = None, {}
@@ -293,7 +293,7 @@ def _narrowest(labels: np.ndarray) -> np.dtype:
     if labels.dtype.kind in "biu":
         return _NUMBERS[0]
     if labels.dtype.kind == "f":
-        integral = np.all(labels == np.trunc(labels)) and np.all(np.abs(labels) < EXACT)
+        integral = np.all(labels == np.trunc(labels)) and np.all(np.abs(labels) < EXACT_BELOW)
         return _NUMBERS[0] if integral else _NUMBERS[2]
     if labels.dtype.kind not in "OSU":
         raise DataError(f"labels must be numbers or text, not {labels.dtype}; write them differently")
@@ -302,7 +302,7 @@ def _narrowest(labels: np.ndarray) -> np.dtype:
         raise DataError("no type of numbers holds all of the labels as they are; give them as text")
     if texts < labels.size:
         raise _both_kinds()
-    return TEXT
+    return TEXT_DTYPE
 
 
 def _both_kinds() -> DataError:
@@ -314,7 +314,7 @@ def _converted(labels: np.ndarray, kind: np.dtype) -> np.ndarray:
     wide = labels.astype(kind)
     if kind.kind == "u" and labels.dtype.kind != "u" and np.any(labels < 0):
         raise DataError(f"no type of numbers holds the label {labels.min()} beside 2^63 or more; give labels as text")
-    if kind.kind == "f" and labels.dtype.kind in "iu" and labels.size and np.abs(wide).max() > EXACT:
+    if kind.kind == "f" and labels.dtype.kind in "iu" and labels.size and np.abs(wide).max() > EXACT_BELOW:
         raise DataError(f"no type of numbers holds labels as {labels.max()} beside fractions; give labels as text")
     return wide
 

@@ -27,10 +27,10 @@ from streammargin.tables.matrices.base import How, Inside, Take, beside, nowhere
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
 from streammargin.wording import meant
 
-PIECE = 4 << 20  # bytes of rows at a time
+ARCHIVE_PIECE_BYTES = 4 << 20  # of rows, at a time
 MEMBERS = ("data", "indices", "indptr", "shape", "format")  # of save_npz
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
-LONGEST = 16 << 20  # bytes of a header of safetensors: those of the largest models take less
+TENSOR_HEADER_BYTES = 16 << 20  # of safetensors: those of the largest models take less
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8",
          "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"}  # fmt: skip
 BFLOAT16 = "BF16"  # the first half of a float32
@@ -101,7 +101,7 @@ class Member(NamedTuple):
     def _batches(self, kept: np.dtype) -> Iterator[Batch]:
         rows, columns = self.shape
         size = columns * self.dtype.itemsize
-        step = max(1, PIECE // size)
+        step = max(1, ARCHIVE_PIECE_BYTES // size)
         for start in range(0, rows, step):
             count = min(step, rows - start)
             raw = self.read(count * size)
@@ -251,7 +251,7 @@ def _tensors(path: str, how: How) -> tuple[dict[str, dict[str, Any]], int, int]:
     """(what the header of safetensors says of each tensor, where the first begins, bytes of all of them)."""
     with open(path, "rb") as file:
         size, length = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(LONGEST, size - 8, how.memory // 32):
+        if not 2 <= length <= min(TENSOR_HEADER_BYTES, size - 8, how.memory // 32):
             raise DataError(f"{path} is damaged: its header is said to take {length} bytes, and the file has "
                             f"{size}; write it again")  # fmt: skip
         raw = file.read(length)

@@ -22,7 +22,7 @@ from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.matrices.compressed import Entries, check_shape, check_space, deal
 from streammargin.tables.textfile import Text, decoded, plain_lines
 
-NAMES = ("features", "genes")
+COLUMN_FILES = ("features", "genes")
 
 
 class Head(NamedTuple):
@@ -47,7 +47,7 @@ def names_beside(path: str) -> dict[str, str]:
     before, matrix, _ = name.rpartition("matrix.mtx")
     before = before if matrix else name.partition(".mtx")[0] + "_"
     found = {}
-    for what, kinds in (("barcodes", ("barcodes",)), ("features", NAMES)):
+    for what, kinds in (("barcodes", ("barcodes",)), ("features", COLUMN_FILES)):
         for kind, end in itertools.product(kinds, ("", ".gz", ".bz2", ".xz")):
             file = os.path.join(folder, f"{before}{kind}.tsv{end}")
             if os.path.isfile(file) and what not in found:

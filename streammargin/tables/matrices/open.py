@@ -31,7 +31,7 @@ from streammargin.tables.matrices import market
 from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room, stamp
-from streammargin.tables.textfile import PIECE, Text
+from streammargin.tables.textfile import TEXT_PIECE, Text
 from streammargin.wording import short
 
 NAMED = (MARKET, ZARR)  # whose rows may have names
@@ -112,7 +112,7 @@ def _open(path: str, how: How, kind: str | None) -> Ordered:
     given: Any = path
     if FORMATS[kind].text:
         given = piped(path) if pipe else how.opened.enter_context(Text(path))
-        given.piece, given.memory = Room(how.memory).text(PIECE), how.memory
+        given.piece, given.memory = Room(how.memory).text(TEXT_PIECE), how.memory
     elif pipe:
         raise DataError(f"{name} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
     elif not os.path.isdir(path):

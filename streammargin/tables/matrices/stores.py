@@ -27,8 +27,8 @@ from streammargin.tables.matrices.base import How, Take, beside
 from streammargin.tables.matrices.compressed import check_kind, check_shape, in_rows
 from streammargin.wording import meant
 
-PIECE = 4 << 20  # bytes that are read at a time, or a chunk
-LONGEST = 1 << 28  # entries of a column of labels or names
+STORE_PIECE_BYTES = 4 << 20  # bytes that are read at a time, or a chunk
+LONGEST_STORE_COLUMN = 1 << 28  # entries of a column of labels or names
 NEEDED = "rows of zarr are read by zarr-python; install it: pip install 'streammargin[zarr]'"
 # zarr raises anything
 damage = functools.partial(reading, fault="is damaged, or no store of rows", hint="write it again")
@@ -81,7 +81,7 @@ class Store:
         if 0 in array.chunks and 0 not in array.shape:
             raise DataError(f"{self.path}: {name} has chunks of the shape {array.chunks}; write the store again")
         chunk = math.prod(array.chunks) * array.dtype.itemsize
-        if chunk > max(PIECE, self._how.memory // 4):
+        if chunk > max(STORE_PIECE_BYTES, self._how.memory // 4):
             least = -(-4 * chunk >> 20)
             raise UsageError(f"a chunk of {name} in {self.path} takes {chunk >> 20}M; use `memory={least}M` or more")
         if most and math.prod(array.shape) > most:
@@ -97,10 +97,10 @@ class Store:
         check_filled(self.path, rows, width)
         array, chunk = self.checked(array, name), int(array.chunks[0])
         across = chunk * width * array.dtype.itemsize  # bytes of the chunks beside each other
-        if across > max(PIECE, self._how.memory // 2):
+        if across > max(STORE_PIECE_BYTES, self._how.memory // 2):
             raise UsageError(f"{chunk} rows of {where} lie in chunks beside each other, of {across >> 20}M; use "
                              f"`memory={(2 * across >> 20) + 1}M` or more")  # fmt: skip
-        step = chunk * max(1, PIECE // max(1, across))
+        step = chunk * max(1, STORE_PIECE_BYTES // max(1, across))
 
         def batches() -> Iterator[Batch]:
             for start in range(0, rows, step):
@@ -170,16 +170,16 @@ class Store:
         parts = set() if self.is_array(node) else set(node)
         if {"values", "mask"} <= parts:
             values, _ = self.column(node["values"], f"{name}/values")
-            missing = np.asarray(self.checked(node["mask"], f"{name}/mask", LONGEST)[...])
+            missing = np.asarray(self.checked(node["mask"], f"{name}/mask", LONGEST_STORE_COLUMN)[...])
             if missing.shape != values.shape or missing.dtype.kind not in "biu":
                 raise DataError(f"{self.path}: {name} has a mask that does not fit its values; write it again")
             return values, missing.astype(bool)
         if self.is_array(node):
-            values = np.asarray(self.checked(node, name, LONGEST)[...])
+            values = np.asarray(self.checked(node, name, LONGEST_STORE_COLUMN)[...])
             return values.astype(object) if values.dtype.kind in "TO" else values, np.zeros(values.shape[:1], bool)
         if not {"codes", "categories"} <= parts:
             raise DataError(f"{self.path}: {name} is neither an array nor categories; name another column")
-        codes = np.asarray(self.checked(node["codes"], f"{name}/codes", LONGEST)[...])
+        codes = np.asarray(self.checked(node["codes"], f"{name}/codes", LONGEST_STORE_COLUMN)[...])
         words, _ = self.column(node["categories"], f"{name}/categories")
         if codes.dtype.kind not in "iu" or codes.ndim != 1 or words.ndim != 1 or (
             codes.size and not -1 <= int(codes.min()) <= int(codes.max()) < len(words)
@@ -237,7 +237,7 @@ class StoreEntries:
             raise DataError(f"{where}: {part} has the shape {self.array.shape}; store it with one dimension")
         self.length: int = int(self.array.shape[0])
         chunk = max(1, int(self.array.chunks[0]))
-        self._step = chunk * max(1, PIECE // (chunk * self.array.dtype.itemsize))
+        self._step = chunk * max(1, STORE_PIECE_BYTES // (chunk * self.array.dtype.itemsize))
         self._at, self._left = 0, np.empty(0, self.array.dtype)
 
     def last(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.matching import EXACT, is_plain, strict_number
+from streammargin.matching import EXACT_BELOW, is_plain, strict_number
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables.file_format import SVMLIGHT, FileFormat
 from streammargin.tables.matrices.base import How, beside
@@ -89,7 +89,7 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
         return None
     rows = np.flatnonzero(is_label)
     indptr = np.append(rows - np.arange(len(rows)), entries).astype(np.int64)
-    if not (np.isfinite(values).all() and np.all(np.abs(labels) < EXACT)):
+    if not (np.isfinite(values).all() and np.all(np.abs(labels) < EXACT_BELOW)):
         return None
     columns = index - (0 if zero_based else 1)
     limit = 2**31 - 1 if features is None else features

@@ -98,8 +98,8 @@ def is_whole(text: str) -> bool:
         return False
 
 
-PIECE = 1 << 17  # entries at a time
-MOST = 2.0**63  # of names that are whole numbers
+ENTRY_PIECE = 1 << 17  # entries at a time
+WHOLE_NAME_LIMIT = 2.0**63  # of names that are whole numbers
 THREE = "row, column and value"
 ROLES = ("rows", "columns", "ratings")
 
@@ -185,8 +185,8 @@ class Entries:
         if any(each.ndim != 1 for each in arrays) or len({each.size for each in arrays}) > 1:
             sizes = ", ".join(str(each.shape) for each in arrays)
             raise DataError(f"{self.name}: {THREE} must be as many, in one dimension; their shapes are {sizes}")
-        for low in range(0, arrays[0].size, PIECE):
-            rows, columns, *rest = (each[low : low + PIECE] for each in arrays)
+        for low in range(0, arrays[0].size, ENTRY_PIECE):
+            rows, columns, *rest = (each[low : low + ENTRY_PIECE] for each in arrays)
             values = self._numbers(rest[0], first + low) if self.wanted and rest else None
             yield SomeEntries(self._named(rows, first + low), self._named(columns, first + low), values)
 
@@ -315,7 +315,7 @@ class Entries:
         kinds = "rows and columns are named by whole numbers or text"
         if names.dtype.kind not in "biufUOS":
             raise DataError(f"{self.name}: {kinds}, not {names.dtype}")
-        if names.dtype.kind == "f" and not np.all((names == np.trunc(names)) & (np.abs(names) < MOST)):
+        if names.dtype.kind == "f" and not np.all((names == np.trunc(names)) & (np.abs(names) < WHOLE_NAME_LIMIT)):
             raise DataError(f"{self.name}: {kinds}, not by fractions or numbers of 2^63 and more")
         if names.dtype.kind in "bif":
             return pa.array(names.astype(np.int64))

@@ -27,7 +27,7 @@ from streammargin.wording import short, shown
 RAW = np.dtype([("i", "<i4"), ("j", "<i4"), ("value", "<f8")])
 SORTING = 72  # bytes for each entry that is sorted in memory
 IN_MEMORY = 34  # bytes of an entry that stays in memory, with those of its labels
-SHARE = 0.5  # of the budget, for entries that stay in memory
+ENTRIES_BUDGET_SHARE = 0.5  # of the budget, for entries that stay in memory
 FLOAT32 = 1 << 24  # places below are exact in float32
 MOST_LEVELS = 1000  # different ratings that are counted
 
@@ -78,7 +78,7 @@ class Ratings:
 
     def read(self) -> None:
         """Read them all, and order their names. Raises DataError, ReadWriteError, UsageError."""
-        most = int(SHARE * self.budget / (SORTING + IN_MEMORY))
+        most = int(ENTRIES_BUDGET_SHARE * self.budget / (SORTING + IN_MEMORY))
         for pairs, values in self.entries.places(self.names):
             part = np.empty(values.size, RAW)
             part["i"], part["j"], part["value"] = *pairs.T, values
@@ -151,7 +151,7 @@ class Ratings:
         counts = np.zeros(max(self.sides), np.int64)
         for part in self.parts():
             counts += np.bincount(part[field], minlength=counts.size)
-        most = max(1 << 16, int(SHARE * self.budget / SORTING))
+        most = max(1 << 16, int(ENTRIES_BUDGET_SHARE * self.budget / SORTING))
         file_of = (np.cumsum(counts) - counts) // most  # by the entries of the lines before
         piles = [f"{path}.{k}" for k in range(int(file_of[-1]) + 1)]
         with ExitStack() as opened:

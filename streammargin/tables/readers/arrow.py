@@ -104,9 +104,9 @@ def _width(type_: pa.DataType, column: str, first: Callable[[str], Any] | None) 
     return 0 if found is None or not len(found) or found[0].as_py() is None else len(found[0])
 
 
-ROWS = 1 << 14  # of a batch, at most
+MOST_BATCH_ROWS = 1 << 14
 BUFFER = 1 << 17  # bytes that are read at a time of a column of Parquet
-ALL = slice(None)
+ALL_GROUPS = slice(None)
 FEATHER = b"ARROW1\0\0"  # in front of its first message
 
 
@@ -164,7 +164,7 @@ class Batches(Reader):
         as_it_is: pa.Schema | None = None  # of batches that need no change; to look at each column takes its time
         own, first = self.lists.stored(columns), 0
         with damage(self.name):
-            for batch in self._opened(self.stored.stored(own), min(ROWS, self.room.rows(len(columns)))):
+            for batch in self._opened(self.stored.stored(own), min(MOST_BATCH_ROWS, self.room.rows(len(columns)))):
                 if batch.num_rows:
                     found = self.lists.spread(self.stored.called(batch, own), columns, first + self._first)
                     first += batch.num_rows
@@ -313,7 +313,7 @@ def parquet_file(path: str) -> Any:
 
 
 def of_groups(
-    file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL
+    file: Any, columns: Sequence[str], rows: int, room: Room, groups: slice = ALL_GROUPS
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The rows of a Parquet file, of these row groups alone; columns: our names of them."""
     names = StoredNames(file.schema_arrow.names)
@@ -343,7 +343,7 @@ def _schema(file: Any) -> pa.Schema:
     return pa.schema(list(zip(names_of(schema.names), types, strict=True)))
 
 
-def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL) -> Reader:
+def of_parquet(path: str, room: Room = USUAL, groups: slice = ALL_GROUPS) -> Reader:
     """A reader of a Parquet file, or of some of its row groups."""
     from streammargin.arrow import parquet
 

@@ -20,8 +20,8 @@ from streammargin.sources.schema import CATEGORY, Schema
 if TYPE_CHECKING:
     from streammargin.arrow import pa
 
-PIECE = 1 << 12  # bytes that are read at a place of a file
-PLACES, FEWEST = 64, 4  # places of a file; fewer of many files: their first and last bytes, and two between
+STAMPED_BYTES = 1 << 12  # that are read at a place of a file
+STAMPED_PLACES, FEWEST_STAMPED_PLACES = 64, 4  # of a file; fewer of many files: both ends, and two between
 MOST_STAMPED = 16 << 20  # bytes that are read of all files, unless they are very many
 _END = b"PAR1", b"ARROW1"  # behind a footer and its size, in the last bytes of Parquet and of Feather
 
@@ -33,7 +33,7 @@ def stamp(paths: Iterable[str]) -> str:
     least and largest values of the columns of Parquet. Raises InputMissingError.
     """
     files = list(paths)
-    places = max(FEWEST, min(PLACES, MOST_STAMPED // (PIECE * max(1, len(files)))))
+    places = max(FEWEST_STAMPED_PLACES, min(STAMPED_PLACES, MOST_STAMPED // (STAMPED_BYTES * max(1, len(files)))))
     return " ".join(_of_file(path, places) for path in files)
 
 
@@ -43,10 +43,10 @@ def _of_file(path: str, places: int) -> str:
     try:
         with open(path, "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
-            last = max(0, status.st_size - PIECE)
+            last = max(0, status.st_size - STAMPED_BYTES)
             for place in sorted({last * number // (places - 1) for number in range(places)}):
                 file.seek(place)
-                digest.update(file.read(PIECE))
+                digest.update(file.read(STAMPED_BYTES))
             start = _footer(file, status.st_size)
             file.seek(start)
             while start < status.st_size and (part := file.read(1 << 20)):
@@ -72,7 +72,7 @@ def _footer(file: Any, size: int) -> int:
 
 
 BLANKS = " \t"  # those around words are taken off
-LEAST_ROWS = 64
+LEAST_BATCH_ROWS = 64
 CELLS = 512  # bytes of text at a time for each column, so that a wide table has some rows in a piece
 
 
@@ -103,7 +103,7 @@ class Room:
 
     def rows(self, columns: int) -> int:
         """Rows of a batch with so many columns."""
-        return max(LEAST_ROWS, self.batch // (8 * max(1, columns)))
+        return max(LEAST_BATCH_ROWS, self.batch // (8 * max(1, columns)))
 
     def text(self, most: int, columns: int = 1) -> int:
         """Bytes of a piece of text; parsed and as numbers it takes some times as much.

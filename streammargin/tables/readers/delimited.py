@@ -20,15 +20,15 @@ from streammargin.files import writes
 from streammargin.tables.file_format import CSV, FileFormat
 from streammargin.tables.header import Expected, check_different, is_header, names_of
 from streammargin.tables.readers.base import BLANKS, Reader, Room
-from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, PIECE, Text, decoded, plain_lines, plain_stem
+from streammargin.tables.textfile import LONGEST_LINE, LONGEST_ROW, TEXT_PIECE, Text, decoded, plain_lines, plain_stem
 from streammargin.wording import counted, short, shown, warn
 
-GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
+CSV_GAPS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?"]
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 PADDED, LOOKED_AT = re.compile("0[0-9]+"), 1 << 16  # a number of a code; bytes of the first rows
 BY_NAME = {".tsv": "\t", ".tab": "\t"}  # endings with their separator
-OTHERS = ("\t", ";", "|")  # than a comma
-NEAR = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
+OTHER_SEPARATORS = ("\t", ";", "|")  # than a comma
+BLANK_BESIDE_QUOTE = (b'" ', b' "', b'"\t', b'\t"')  # found much faster than a pattern
 
 
 class Delimited(Reader):
@@ -37,7 +37,7 @@ class Delimited(Reader):
     columns: of the first line. text: if it is open already, as it can be read once only. Raises DataError.
     """
 
-    gaps: list[str] = GAPS
+    gaps: list[str] = CSV_GAPS
     typed: bool = False
 
     def __init__(self, path: str, separator: str, columns: list[str], header: bool, room: Room,
@@ -69,7 +69,7 @@ class Delimited(Reader):
 
         def convert(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
             return arrow_csv.ConvertOptions(
-                include_columns=[place[name] for name in columns], column_types=types, null_values=GAPS,
+                include_columns=[place[name] for name in columns], column_types=types, null_values=CSV_GAPS,
                 strings_can_be_null=False, true_values=TRUE, false_values=FALSE,  # a label may be called NA
             )  # fmt: skip
 
@@ -77,7 +77,7 @@ class Delimited(Reader):
         self._rows = 0
         with Text(self.path) if self._text is None else self._text as source:
             bound(source, self.room)
-            source.piece = self.room.text(PIECE, len(self.columns))
+            source.piece = self.room.text(TEXT_PIECE, len(self.columns))
             for line, raw in self._pieces(source):
                 self._line, self._piece, self._places = line, raw, {}
                 if not self._rows:
@@ -87,7 +87,10 @@ class Delimited(Reader):
                         for _ in self._lines():
                             pass
                     blank = b" " in raw or b"\t" in raw
-                    plain = not (blank and any(pair in raw for pair in NEAR)) or self._apart.search(raw) is None
+                    plain = (
+                        not (blank and any(pair in raw for pair in BLANK_BESIDE_QUOTE))
+                        or self._apart.search(raw) is None
+                    )
                     whole = raw if plain else _joined(_split(raw.decode("utf-8"), self.separator), self.separator)
                     # a row must lie in one block
                     read = arrow_csv.ReadOptions(column_names=own, block_size=max(1 << 22, len(whole)))
@@ -255,7 +258,7 @@ def _words(column: pa.Array, trimmed: bool, guessed: bool) -> pa.Array:
     column = pc.utf8_trim(column, BLANKS) if trimmed else column
     if not guessed:
         return column
-    known = pc.if_else(pc.is_in(column, value_set=pa.array(GAPS)), None, column)
+    known = pc.if_else(pc.is_in(column, value_set=pa.array(CSV_GAPS)), None, column)
     first = known.drop_null()[:1]
     numbers = _number(known) if len(first) and _number(first) is not None else None  # most columns of words end here
     return column if numbers is None else numbers
@@ -357,7 +360,7 @@ def of_text(text: Text, expected: Expected, room: Room, once: bool = False) -> R
     if not text.start:
         raise DataError(f"{path} is empty; check the input")
     separator = expected.separator or BY_NAME.get(os.path.splitext(plain_stem(path))[1].lower(), ",")
-    separator, rows = separated(text, [separator, *(OTHERS if expected.separator is None else ())])
+    separator, rows = separated(text, [separator, *(OTHER_SEPARATORS if expected.separator is None else ())])
     if not rows or (not any(rows[0]) and len(rows[0]) < 2):
         raise DataError(f"{path}, line 1 is blank; begin the table with a header or a row")
     header = is_header(rows[0], rows[1] if len(rows) > 1 else [], expected)
@@ -374,7 +377,7 @@ def of_text(text: Text, expected: Expected, room: Room, once: bool = False) -> R
 def sniff(start: bytes) -> bool:
     """Whether the first line has a separator."""
     line = next(filter(None, (line.strip() for line in start.splitlines())), b"")
-    return any(mark.encode() in line for mark in (",", *OTHERS))
+    return any(mark.encode() in line for mark in (",", *OTHER_SEPARATORS))
 
 
 FORMATS = (FileFormat(CSV, of_text, text=True, table=True, sniff=sniff, suffixes=(".csv", *BY_NAME), called="CSV"),)

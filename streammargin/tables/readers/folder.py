@@ -12,23 +12,23 @@ from streammargin.errors import DataError
 from streammargin.sources.names import all_of, listed
 from streammargin.tables.formats import parts_of
 from streammargin.tables.header import is_stored_index
-from streammargin.tables.readers.arrow import ALL, of_parquet
+from streammargin.tables.readers.arrow import ALL_GROUPS, of_parquet
 from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.wording import one_line, warn
 
 # (file, keys, names that its first line has if the first file has any, None for that file) -> its reader
 Opened = Callable[[str, frozenset[str], frozenset[str] | None], Reader]
-NONE = "__HIVE_DEFAULT_PARTITION__"  # the value of a folder whose rows have none
+NO_FOLDER_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the value of a folder whose rows have none
 
 
-def of_folder(path: str, room: Room = USUAL, chosen: slice = ALL, opened: Opened | None = None) -> Reader:
+def of_folder(path: str, room: Room = USUAL, chosen: slice = ALL_GROUPS, opened: Opened | None = None) -> Reader:
     """A reader of all files below a folder, by their paths in order; names like key=value are columns.
 
     chosen: those that are read. opened: opens a file; None: all are Parquet. Raises DataError, InputMissingError.
     """
-    files = parts_of(path, chosen, told=chosen == ALL)
+    files = parts_of(path, chosen, told=chosen == ALL_GROUPS)
     keys = [_keys(file, path) for file in files]
-    name = path if chosen == ALL else files[chosen][0]
+    name = path if chosen == ALL_GROUPS else files[chosen][0]
     opened = opened or (lambda path, keys, names: of_parquet(path, room))
     return Folder(name, files[chosen], keys[chosen], _types(keys), opened)
 
@@ -61,7 +61,7 @@ def _types(keys: Sequence[Mapping[str, str]]) -> dict[str, pa.DataType]:
     for each in keys:
         for name, value in each.items():
             values.setdefault(name, set()).add(value)
-    return {name: _type(found - {NONE}) for name, found in values.items()}
+    return {name: _type(found - {NO_FOLDER_VALUE}) for name, found in values.items()}
 
 
 def _type(values: set[str]) -> pa.DataType:
@@ -202,7 +202,7 @@ class Shard(Reader):
     def _key(self, name: str, rows: int, words: frozenset[str]) -> pa.Array:
         """The value of a key in each row; as text it is the one in the name, with its zeros."""
         value, type_ = self._keys[name], pa.string() if name in words else self._of.keys[name]
-        known = None if value == NONE else value if pa.types.is_string(type_) else int(value)
+        known = None if value == NO_FOLDER_VALUE else value if pa.types.is_string(type_) else int(value)
         return pa.repeat(pa.scalar(known, type_), rows)
 
     def place(self, row: int) -> str:

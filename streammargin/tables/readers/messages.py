@@ -19,7 +19,7 @@ from streammargin.tables.readers.base import Room
 
 MARK = b"\xff\xff\xff\xff"  # in front of the length of a message; older writers have none
 DICTIONARY, BATCH = 2, 3  # kinds of messages with a body
-LONGEST = 1 << 31  # bytes of what describes a message
+LONGEST_MESSAGE_HEAD = 1 << 31  # bytes of what describes a message
 
 Peek = Callable[[int, int], bytes]  # bytes of the body of a message, from a place in it
 
@@ -89,7 +89,7 @@ def described(file: Any) -> tuple[bytes, bytes]:
     head = file.read(4)
     head += file.read(4) if head == MARK else b""
     length = int.from_bytes(head[-4:], "little")
-    return head, file.read(length) if len(head) >= 4 and 0 < length < LONGEST else b""
+    return head, file.read(length) if len(head) >= 4 and 0 < length < LONGEST_MESSAGE_HEAD else b""
 
 
 def parsed(raw: bytes) -> ArrowMessage:

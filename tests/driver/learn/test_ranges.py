@@ -9,7 +9,7 @@ from conftest import slow, write_h5
 from reference.drive import of_codes, problem_of
 
 import streammargin as sm
-from streammargin.driver.learn.ranges import ROWS, Ranges
+from streammargin.driver.learn.ranges import MOST_RANGE_ROWS, Ranges
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.solvers.roles import new
 
@@ -92,7 +92,7 @@ def test_absent_rows_say_nothing(caplog):
 
 @pytest.mark.parametrize("size", [7, 77, 9000])
 def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size):
-    n = 2 * ROWS + 10
+    n = 2 * MOST_RANGE_ROWS + 10
     X = np.ones((n, 3))
     X[3 * 1000, 0], X[3 * 1000 + 1, 1], X[-1, 2] = 1e9, 1e9, 1e4  # of three rows the first is looked at
     X[n - 1 - (n - 1) % 3, 2] = 7.0

@@ -43,7 +43,7 @@ def test_absent_rows_do_not_count_and_weights_do(solver):
 
 
 def test_out_of_core_they_are_those_of_all_blocks_after_a_resume_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(ranges, "VALUES", 1 << 30)
+    monkeypatch.setattr(ranges, "SPREAD_VALUES", 1 << 30)
     X = np.random.default_rng(5).normal(size=(60_000, 40)).astype(np.float32) + 3.0
     y = (X[:, 0] > 3.0).astype(int)
     path = write_h5(tmp_path / "a.h5", X, y)
@@ -62,9 +62,9 @@ def test_out_of_core_they_are_those_of_all_blocks_after_a_resume_too(tmp_path, m
 
 def test_of_many_rows_evenly_spaced_ones_count(monkeypatch):
     X, y = rows(1000)
-    monkeypatch.setattr(ranges, "VALUES", 1)
+    monkeypatch.setattr(ranges, "SPREAD_VALUES", 1)
     monkeypatch.setattr(ranges, "OF_SPARSE", 1)
-    monkeypatch.setattr(ranges, "LEAST", 100)
+    monkeypatch.setattr(ranges, "LEAST_SPREAD_ROWS", 100)
     for form in (np.asarray, sp.csr_matrix):
         model = sm.train(form(X), y).model
         check(model, X[::10])

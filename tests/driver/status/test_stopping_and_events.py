@@ -9,7 +9,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.driver.status import clock
-from streammargin.driver.status.events import KEPT, History
+from streammargin.driver.status.events import MOST_KEPT_EVENTS, History
 from streammargin.driver.status.stopping import Stopping
 from streammargin.json_values import from_plain, to_plain
 
@@ -56,7 +56,7 @@ def test_the_history_is_bounded_and_thinned_evenly():
     history.publish({"event": "run_start"})
     for number in range(35_000):
         history.publish({"event": "pass_end", "pass": number})
-    assert len(heard) == 35_001 and len(history.events) <= KEPT
+    assert len(heard) == 35_001 and len(history.events) <= MOST_KEPT_EVENTS
     assert history.events[0]["event"] == "run_start"
     steps = np.diff([event["pass"] for event in history.events[1:]])
     assert np.median(steps) == steps.max() and np.mean(steps != steps.max()) < 0.01

@@ -70,7 +70,7 @@ def test_a_piece_that_followed_another_changes_in_place(kind):
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
-    monkeypatch.setattr(store, "PIECE", 3000)
+    monkeypatch.setattr(store, "JOINED_PIECE_BYTES", 3000)
     X = np.random.default_rng(0).random((400, 7))
     whole = sm.open_source((kind(X), np.ones(400))).whole()
     cache = store.RowCache()
@@ -83,7 +83,7 @@ def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
     def check():
         assert np.array_equal(np.concatenate([rows_of(kept.rows) for kept in cache.pieces.values()]), X[cache.ids()])
         assert list(cache.pieces) == sorted(cache.pieces)
-        return [nbytes(kept.rows) >= store.PIECE for kept in cache.pieces.values()]
+        return [nbytes(kept.rows) >= store.JOINED_PIECE_BYTES for kept in cache.pieces.values()]
 
     large = check()
     assert cache.ids().tolist() == list(range(0, 400, 2)) and sum(large) >= 3 and len(large) - sum(large) < 11

@@ -38,7 +38,7 @@ X, Y, WEIGHTS = drawn()
 @pytest.fixture(autouse=True)
 def several_pieces(monkeypatch):
     """Of 200 rows there are four."""
-    monkeypatch.setattr(few_columns, "PIECE", 64)
+    monkeypatch.setattr(few_columns, "PRODUCT_ROWS", 64)
 
 
 def objective(model, X, y, caps, dual_scale=None):
@@ -157,7 +157,7 @@ def opened(dense, chosen, sparse):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_columns_are_copied_a_piece_at_a_time(sparse, monkeypatch):
     """Also of a part whose entries do not begin at 0, with a row without entries, and of several blocks."""
-    monkeypatch.setattr(gathered_steps, "VALUES", 7)
+    monkeypatch.setattr(gathered_steps, "COPIED_VALUES", 7)
     dense = np.where(X > 3.0, X, 0.0).astype(np.float32)
     dense[100], chosen = 0.0, np.arange(30) % 3 == 1
     for cuts in ((0, 200), (5, 101, 102, 170)):
@@ -181,13 +181,13 @@ def test_a_copy_takes_no_more_memory_than_is_counted(sparse):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    counted = gathered_steps.COPIED * gathered_steps.VALUES if sparse else 8 * few_columns.PIECE * 20
+    counted = gathered_steps.COPIED * gathered_steps.COPIED_VALUES if sparse else 8 * few_columns.PRODUCT_ROWS * 20
     assert peak <= counted + 10000 and found.values.size == 20000 * 20
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_products_take_no_more_memory_than_is_counted(sparse, monkeypatch):
-    monkeypatch.setattr(few_columns, "PIECE", 512 // (1 + sparse))
+    monkeypatch.setattr(few_columns, "PRODUCT_ROWS", 512 // (1 + sparse))
     monkeypatch.setattr(leaves, "LEAF_BYTES", 1 << 14)
     random, found, own = np.random.default_rng(0), [], few_columns.minimise
     rows = random.standard_normal((4000, 60)).astype(np.float32)
@@ -232,7 +232,7 @@ def full_and_sparse(n):
 def test_a_training_within_memory_takes_no_more(monkeypatch):
     """Eight values of C, columns that do not all fit, and one that is far fuller than the others."""
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
-    monkeypatch.setattr(gathered_steps, "VALUES", 1 << 10)
+    monkeypatch.setattr(gathered_steps, "COPIED_VALUES", 1 << 10)
     opened, own, memory = [], Gathered.open, 7 * 10**6
 
     def kept(self, problem, sizes):

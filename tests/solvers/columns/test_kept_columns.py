@@ -75,7 +75,7 @@ def test_columns_between_reads_take_fewer_of_them_and_go_on_after_a_stop(text, t
     resumed = stopped_and_resumed(path, str(tmp_path / "stopped"), **OPTIONS, memory=MEMORY)
     assert resumed.model.coef_.tobytes() == kept.model.coef_.tobytes()
     assert resumed.certificate == kept.certificate
-    monkeypatch.setattr(kept_columns, "LEAST", 1.0)  # no room is large enough
+    monkeypatch.setattr(kept_columns, "LEAST_KEPT_SHARE", 1.0)  # no room is large enough
     without = sm.train(path, **OPTIONS, memory=MEMORY)
     passes = [result.history[-1]["passes"] for result in (kept, without)]
     assert passes[0] <= 20 and passes[1] > 2 * passes[0]

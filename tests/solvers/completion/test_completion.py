@@ -118,7 +118,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_bytes(caplog):
         from streammargin.solvers.completion import factors
 
         result = sm.complete((i, j, values), C=1.0, memory="3M", solver="factors", passes=500)
-    assert not result.converged or result.model.rank <= factors.LEAST
+    assert not result.converged or result.model.rank <= factors.LEAST_RANK
     assert len([one for one in caplog.records if getattr(one, "code", "") == "memory"]) <= 1
 
 

@@ -55,7 +55,7 @@ def test_ratings_on_disk_give_the_same_answer(tmp_path, monkeypatch, loss):
     i, j, values = low_rank()
     seen = []
     inside = sm.complete((i, j, values), loss=loss, C=0.03, tol=1e-6)
-    monkeypatch.setattr(spool, "SHARE", 1e-3)  # of the budget, which is less than these take
+    monkeypatch.setattr(spool, "ENTRIES_BUDGET_SHARE", 1e-3)  # of the budget, which is less than these take
     options = {"loss": loss, "C": 0.03, "tol": 1e-6}
     outside = sm.complete((i, j, values), listeners=[seen.append], **options)
     start = next(event for event in seen if event["event"] == "run_start")

@@ -54,7 +54,7 @@ def test_fewer_reads_than_without_them_and_the_same_optimum(small_plans, monkeyp
         assert result.certificate.primal == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-6)
         reads.append(max(source.reads.values()))
     assert sum(reads) <= 3 * 15
-    monkeypatch.setattr(store, "SHARE", 0.0)
+    monkeypatch.setattr(store, "CACHE_BUDGET_SHARE", 0.0)
     without, _ = trained(X, y, 0.3, C=3.0, tol=1e-3, passes=2 * reads[-1])
     assert not without.converged
     assert result.certificate.dual <= without.certificate.primal
@@ -85,9 +85,9 @@ def test_in_a_pass_every_piece_has_its_turn_as_often_as_blocks_bring_rows_for_it
     block = sm.open_source((X, np.ones(200))).whole()
     active = ActiveRows(rows=RowCache())
     pieces = active.rows.pieces
-    for part in range(0, active_rows.PARTS, 4):  # some pieces may be empty
+    for part in range(0, active_rows.CACHE_PIECES, 4):  # some pieces may be empty
         ids = np.arange(part, part + 4 + part // 4)
-        pieces[active_rows.NAMES[part]] = Kept(ids, store.take(block, ids))
+        pieces[active_rows.PIECE_NAMES[part]] = Kept(ids, store.take(block, ids))
     kept, here = active.rows.count, [(0, store.take(block, np.arange(6)))]
     turns = [active_rows.due(active, here) for _ in range(60)]
     visits = [sum(name in parts for parts in turns) for name in pieces]

@@ -9,7 +9,7 @@ from reference.stopped import stop_after
 from reference.training import binary, check_certificate
 
 import streammargin as sm
-from streammargin.solvers.coordinate.ascent import LOOK, passes_left
+from streammargin.solvers.coordinate.ascent import FIRST_LOOK_PASSES, passes_left
 
 SLOW = {"C": 100.0, "bias": 0, "tol": 1e-6, "passes": 5000}
 
@@ -28,7 +28,7 @@ def test_the_optimum_is_found_with_momentum(loss, norm):
     X, y = noisy()
     problem = binary(X, y, loss=loss, norm=norm, C=SLOW["C"])
     result = train(data=(X, y), loss=loss, penalty=f"lp:{norm}")
-    assert result.passes > LOOK and estimates(result) != estimates(
+    assert result.passes > FIRST_LOOK_PASSES and estimates(result) != estimates(
         train("sdca", (X, y), loss=loss, penalty=f"lp:{norm}")
     )
     check_certificate(result, problem, solve(problem, loss), result.model.coef_[0], SLOW["tol"])
@@ -36,7 +36,7 @@ def test_the_optimum_is_found_with_momentum(loss, norm):
 
 def test_it_is_sdca_until_that_would_take_long():
     plain, ours = estimates(train("sdca")), estimates(train())
-    assert ours[:LOOK] == plain[:LOOK] and ours[LOOK] != plain[LOOK]
+    assert ours[:FIRST_LOOK_PASSES] == plain[:FIRST_LOOK_PASSES] and ours[FIRST_LOOK_PASSES] != plain[FIRST_LOOK_PASSES]
     assert len(ours) < 0.7 * len(plain)
 
 
@@ -47,10 +47,10 @@ def test_it_stays_sdca_where_that_is_nearly_there():
 
 
 def test_a_training_that_was_stopped_goes_on_over_the_change(tmp_path):
-    options = {"checkpoint": str(tmp_path), "passes": LOOK + 12}
-    stopped = train(**options, should_stop=stop_after(LOOK + 5))
-    assert stopped.resumable and stopped.passes > LOOK
-    whole, resumed = train(passes=LOOK + 12), train(**options)
+    options = {"checkpoint": str(tmp_path), "passes": FIRST_LOOK_PASSES + 12}
+    stopped = train(**options, should_stop=stop_after(FIRST_LOOK_PASSES + 5))
+    assert stopped.resumable and stopped.passes > FIRST_LOOK_PASSES
+    whole, resumed = train(passes=FIRST_LOOK_PASSES + 12), train(**options)
     assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
     assert estimates(resumed) == estimates(whole)
 

@@ -68,7 +68,7 @@ def test_products_of_matrices_make_the_same_steps(monkeypatch, blocks):
     data = kind(X, y, *[range(0, 2001, 100)] * blocks, sample_weight=weights)
     by_rows = train(data, loss="logistic", passes=2, tol=1e-12)
     for module in (problem, look, runs):
-        monkeypatch.setattr(module, "MANY", CLASSES)
+        monkeypatch.setattr(module, "MANY_LINES", CLASSES)
     for module in (coupled, look):
         monkeypatch.setattr(module, "AHEAD", 70)
     found = train(data, loss="logistic", passes=2, tol=1e-12)
@@ -160,7 +160,7 @@ def test_rows_that_do_not_move_are_skipped_and_woken(loss, monkeypatch):
     """The hinge leaves most rows of separate classes alone; the answer is as near as without a rest."""
     X, y = classes(400, 8, spread=4.0)
     result = train((X, y), loss=loss, C=1.0, tol=1e-6, passes=3000)
-    monkeypatch.setattr(coupled, "LONGEST", 0)
+    monkeypatch.setattr(coupled, "LONGEST_SLEEP", 0)
     restless = train((X, y), loss=loss, C=1.0, tol=1e-6, passes=3000)
     assert result.converged and restless.converged
     assert result.certificate["primal"] == pytest.approx(restless.certificate["primal"], rel=2e-6)

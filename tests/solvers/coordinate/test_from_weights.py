@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streammargin.solvers.coordinate import slow_constant
-from streammargin.solvers.coordinate.from_weights import LEAST, MOST, RETURNS, BeginsAtWeights
+from streammargin.solvers.coordinate.from_weights import LEAST_PARTS_OF_R, MOST_PARTS_OF_R, RETURNS, BeginsAtWeights
 from streammargin.solvers.coordinate.plain import Plain
 
 ROWS, BLOCKS = 64_000, 40
@@ -42,7 +42,9 @@ def subtracted(width, whole, together, read=ROWS):
 def test_all_of_the_rest_is_subtracted_in_as_many_parts_as_planned(width, whole, together):
     left, parts, complete = subtracted(width, whole, together)
     assert left <= 1e-9 and complete
-    planned = max(np.clip(width, LEAST, MOST), BLOCKS)  # one for each group of blocks at the least
+    planned = max(
+        np.clip(width, LEAST_PARTS_OF_R, MOST_PARTS_OF_R), BLOCKS
+    )  # one for each group of blocks at the least
     assert planned / 2.0 <= parts <= 2.0 * planned
 
 

@@ -11,7 +11,7 @@ from reference.datasets import as_form
 
 import streammargin as sm
 from streammargin.compiled import sdca
-from streammargin.compiled.sleep import AHEAD, LONGEST
+from streammargin.compiled.sleep import AHEAD, LONGEST_SLEEP
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowLabels, numbered_from
@@ -80,14 +80,14 @@ def test_a_pass_equals_the_twin(form, momentum):
     theta, drift = np.zeros((2, 1, COLUMNS + 1))
     centre, pace, curvature = np.zeros(1), np.zeros((1, sdca.PACE)), np.zeros(ROWS)
     pace[0, sdca.GAMMA] = 1 / ROWS
-    figures = np.zeros((1, sdca.FIGURES))
+    figures = np.zeros((1, sdca.ASCENT_FIGURES))
     for number in range(3):
         order = np.random.default_rng(number).permutation(ROWS)
         start = (all_at_once(block, numbered_from(0), order, 1), labels, terms("hinge"), make_norm(2.0), np.array([0]))
         sleep = np.zeros((1, ROWS), np.uint8)
         ahead = sdca.Ahead(momenta, drift, np.array([float(ROWS)]), pace, 0.0) if momentum else None
         sdca.sdca_turns(
-            *start, alpha, sleep, LONGEST, curvature, theta, theta, np.zeros(1), ahead, centre, damping, figures
+            *start, alpha, sleep, LONGEST_SLEEP, curvature, theta, theta, np.zeros(1), ahead, centre, damping, figures
         )
         twin.visit(order)
         np.testing.assert_allclose(alpha[0], twin.alpha, atol=1e-9)

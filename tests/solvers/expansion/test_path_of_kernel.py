@@ -84,7 +84,7 @@ def test_columns_of_a_path_are_float64_from_the_value_on_that_needs_it(monkeypat
     """A resumed training has columns of the same type."""
     from streammargin.solvers.expansion import smo
 
-    monkeypatch.setattr(smo, "FEW", 10)
+    monkeypatch.setattr(smo, "WIDE_COLUMN_ROWS", 10)
     rows, held_out = parts(TWO)
     rows, options = (rows[0].astype(np.float32), rows[1]), {"valid": held_out, "kernel": "rbf:0.5", "tol": 1e-4}
     result = resumes(lambda: read_in(rows), tmp_path, (3, 9, 14), C="path:4,low=0.05,high=2000", **options)

@@ -92,7 +92,7 @@ def test_rounds_do_not_undo_each_other(C, monkeypatch):
     """Rows with few steps a round: most wrong labels are at their bound, and far more rows violate than a round has."""
     from streammargin.solvers.expansion import rounds
 
-    monkeypatch.setattr(rounds, "ROWS", 64)
+    monkeypatch.setattr(rounds, "MOST_ROUND_ROWS", 64)
     monkeypatch.setattr(rounds, "NEW", 16)
     made, solve = [], rounds.smo.solve
     monkeypatch.setattr(rounds.smo, "solve", lambda *given: made.append(0) or solve(*given))

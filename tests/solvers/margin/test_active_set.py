@@ -103,7 +103,11 @@ def test_few_reads_of_many_rows():
 @pytest.mark.parametrize("what", ["limit", "entries", "work"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
-    small = {"limit": {"LIMIT": 8}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0, "FEW": 0}}[what]
+    small = {
+        "limit": {"LIMIT": 8},
+        "entries": {"ENTRIES": 100},
+        "work": {"LIMIT": 160, "GRAM_WORK_PASSES": 0, "FEW_COLUMNS": 0},
+    }[what]
     for name, value in small.items():
         monkeypatch.setattr(small_problem, name, value)
     handed = []

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import streammargin as sm
 from streammargin.solvers.coordinate.coupled import Coupled
 from streammargin.solvers.newton import conjugate, truncated
-from streammargin.solvers.newton.newton import COLUMNS
+from streammargin.solvers.newton.newton import CHEAP_STEP_COLUMNS
 
 SMOOTH = ["squared_hinge", "smooth_hinge", "logistic"]
 
@@ -24,7 +24,7 @@ SMOOTH = ["squared_hinge", "smooth_hinge", "logistic"]
 @pytest.fixture
 def always(monkeypatch):
     """Few columns are enough."""
-    monkeypatch.setattr(conjugate, "PRODUCTS", 0)
+    monkeypatch.setattr(conjugate, "ASSUMED_PRODUCTS", 0)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_many_columns_and_a_free_constant(loss, C, tol, steps):
     result = train(X + 0.5, y, loss=loss, C=C, tol=tol, bias="free")
     assert result.converged and steps
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conjugate, "PRODUCTS", np.inf)
+        patch.setattr(conjugate, "ASSUMED_PRODUCTS", np.inf)
         other = train(X + 0.5, y, loss=loss, C=C, tol=1e-7, bias="free", passes=500)
     figures, known = result.certificate, other.certificate
     assert figures.dual <= known.primal * (1 + 1e-9) and known.dual <= figures.primal * (1 + 1e-9)
@@ -136,7 +136,7 @@ def test_several_classes_stop_one_by_one(steps):
 def test_stopped_after_any_unit_it_goes_on_with_the_same_bits(bias, monkeypatch, tmp_path):
     """A unit is a product or two, and a pass a few units."""
     monkeypatch.setattr(truncated, "UNIT", 1.0)
-    monkeypatch.setattr(conjugate, "WORK", 1e6)
+    monkeypatch.setattr(conjugate, "MOST_CONJUGATE_WORK", 1e6)
     X, y = wide()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
     check_every_pass(partial(train, X, y, **options), tmp_path)
@@ -173,7 +173,7 @@ def wholes(monkeypatch):
 
     def best(X, y, **options):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(conjugate, "PRODUCTS", np.inf)
+            patch.setattr(conjugate, "ASSUMED_PRODUCTS", np.inf)
             return train(X, y, **(options | {"tol": 1e-9, "passes": 500})).certificate
 
     return best
@@ -212,13 +212,13 @@ def test_the_softmax_of_hostile_data_ends_with_a_proof(case, C, always, steps):
     y = np.where(np.arange(len(y)) % 7 == 0, 2, y)
     result = train(X, y, loss="logistic", C=C, tol=1e-3, passes=500)
     assert result.converged, result.reason
-    assert steps or (X.shape[1] > COLUMNS and C < 1.0)  # then steps on rows are enough
+    assert steps or (X.shape[1] > CHEAP_STEP_COLUMNS and C < 1.0)  # then steps on rows are enough
 
 
 @pytest.mark.parametrize("bias", [1.0, "free"])
 def test_the_softmax_goes_on_with_the_same_bits_after_any_unit(bias, monkeypatch, tmp_path):
     monkeypatch.setattr(truncated, "UNIT", 1.0)
-    monkeypatch.setattr(conjugate, "WORK", 3e6)
+    monkeypatch.setattr(conjugate, "MOST_CONJUGATE_WORK", 3e6)
     X, y, _ = classes()
     options = {"loss": "logistic", "C": 10.0, "bias": bias, "tol": 1e-7}
     check_every_pass(partial(train, X, y, **options), tmp_path)

@@ -31,7 +31,7 @@ def problem_with(pieces, order, width, rows=1000, resident=True):
 
 
 def test_columns_with_weights_come_first_then_blocks_that_pull_most_and_always_the_constant(monkeypatch):
-    monkeypatch.setattr(curved_columns, "FREE", (0.0, 0.0))
+    monkeypatch.setattr(curved_columns, "FREE_CURVED_WORK", (0.0, 0.0))
     starts, limits = np.array([0, 2, 4, 6, 8, 9]), np.array([1.0, 1.0, 4.0, 1.0, 0.0])
     order = np.array([0, 5, 1, 6, 2, 7, 3, 4, 8])  # blocks {0, 5}, {1, 6}, {2, 7}, {3, 4} and the free constant
     problem = problem_with(Pieces(starts, limits, 0.0 * limits, 0.0 * limits), order, 9)
@@ -83,8 +83,8 @@ def test_the_optimum_is_that_of_all_columns(places, penalty, loss, form, widths,
     rows, found = as_form(X, form, X.dtype), []
     source = (rows, Y) if places == "in memory" else CountingSource(rows, Y, (0, 40, 100, 150))
     for free in (np.inf, 0.1):
-        monkeypatch.setattr(curved_columns, "FREE", (free, free))
-        monkeypatch.setattr(curved_columns, "GROWTH", (2, 2))
+        monkeypatch.setattr(curved_columns, "FREE_CURVED_WORK", (free, free))
+        monkeypatch.setattr(curved_columns, "CURVED_GROWTH", (2, 2))
         widths.clear()
         result = sm.train(
             source, solver="prox-newton", loss=loss, penalty=penalty, C=0.03 * CLOSER[loss], tol=1e-4, passes=200
@@ -98,7 +98,7 @@ def test_the_optimum_is_that_of_all_columns(places, penalty, loss, form, widths,
 
 
 def test_given_weights_begin_with_their_columns(widths, monkeypatch):
-    monkeypatch.setattr(curved_columns, "FREE", (0.1, 0.1))
+    monkeypatch.setattr(curved_columns, "FREE_CURVED_WORK", (0.1, 0.1))
     options = {"solver": "prox-newton", "loss": "logistic", "penalty": "l1", "C": 0.05}
     first = sm.train((X, Y), tol=1e-3, passes=100, **options)
     support = np.count_nonzero(first.model.coef_) + 1
@@ -109,7 +109,7 @@ def test_given_weights_begin_with_their_columns(widths, monkeypatch):
 
 
 def test_a_path_sums_up_no_matrix_before_it_knows_the_gradient(widths, monkeypatch):
-    monkeypatch.setattr(curved_columns, "FREE", (0.1, 0.1))
+    monkeypatch.setattr(curved_columns, "FREE_CURVED_WORK", (0.1, 0.1))
     result = sm.train((X, Y), solver="prox-newton", loss="logistic", penalty="l1", C="path:4", valid=(X, Y), tol=1e-3)
     assert result.converged and widths[0] == 1 < widths[1] < 25
 
@@ -118,7 +118,7 @@ def test_lines_have_columns_of_their_own_and_as_many(widths, monkeypatch):
     labels = np.argmax(X[:, [0, 5, 9]], axis=1)
     found = []
     for free in (np.inf, 0.1):
-        monkeypatch.setattr(curved_columns, "FREE", (free, free))
+        monkeypatch.setattr(curved_columns, "FREE_CURVED_WORK", (free, free))
         widths.clear()
         found.append(sm.train(
             (X, labels), solver="prox-newton", loss="logistic", penalty="l1", C=0.05, tol=1e-6, passes=100,

@@ -10,7 +10,7 @@ from streammargin.solvers.newton import steps
 def test_folds_follow_all_rows_once_and_the_share_never_falls(monkeypatch):
     active, made = np.arange(4), []
     state = SimpleNamespace(
-        step=np.array([steps.STEP, *[steps.FOLLOW] * 3]), w=np.zeros((4, 2)), softness=np.zeros(4), sample=None
+        step=np.array([steps.TAKE_STEP, *[steps.FOLLOW] * 3]), w=np.zeros((4, 2)), softness=np.zeros(4), sample=None
     )
     problem = SimpleNamespace(of_all_rows=lambda lines: np.zeros_like(lines), loss=None, values=9, features=1, rows=3)
 
@@ -19,7 +19,7 @@ def test_folds_follow_all_rows_once_and_the_share_never_falls(monkeypatch):
         k = int(left[0])
         made.append((k, state.w[k].tolist()))
         state.w[k] = 3.0 if k == 0 else 0.0
-        state.step[k] = steps.CERTIFY if k == 0 or sum(done == k for done, _ in made) == 2 else steps.STEP
+        state.step[k] = steps.CERTIFY if k == 0 or sum(done == k for done, _ in made) == 2 else steps.TAKE_STEP
 
     monkeypatch.setattr(steps, "smooth", lambda loss: True)
     shares = []

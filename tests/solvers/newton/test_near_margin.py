@@ -133,7 +133,7 @@ def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
 
 
 def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
-    monkeypatch.setattr(row_store, "SHARE", 0.15)
+    monkeypatch.setattr(row_store, "CACHE_BUDGET_SHARE", 0.15)
     X, _ = overlapping()
     y = np.argmax(X[:, :3] + np.random.default_rng(5).standard_normal((6000, 3)), axis=1)
     result, _ = out_of_core(X, y, share=5.0, loss="hinge", C=[0.01, 1.0], tol=1e-3, valid=(X, y))

@@ -178,7 +178,7 @@ def test_short_passes_are_given_more_of_them(monkeypatch):
     X = rng.standard_normal((400, 40))
     y = np.where(X @ rng.standard_normal(40) + 0.3 * np.sqrt(40) * rng.standard_normal(400) > 0, 1, -1)
     problem = binary(X, y, C=100.0)
-    monkeypatch.setattr(steps, "WORK", 1.0)
+    monkeypatch.setattr(steps, "MOST_STEPS_WORK", 1.0)
     result = train(X, y, C=100.0, tol=1e-4)
     check_certificate(result, problem, solve(problem, "hinge"), result.model.coef_[0], 1e-4)
     assert result.passes <= 100
@@ -196,7 +196,7 @@ def test_each_read_is_its_own_certificate(loss, most):
 
 @pytest.mark.parametrize("loss", ["hinge", slow("logistic")])
 def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, monkeypatch, tmp_path):
-    monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
+    monkeypatch.setattr(steps, "MOST_STEPS_WORK", 1.0)  # one step a pass
     X, y = overlapping(2000, 10)
     y = np.where(X[:, 0] > 1, 2, y)
     check_every_pass(partial(train, X, y, loss=loss, C=100.0, bias=1.0), tmp_path)
@@ -223,9 +223,9 @@ def stages_of_passes(monkeypatch):
 @pytest.mark.parametrize("loss, classes", [("hinge", 2), ("hinge", 3)])
 def test_ascent_starts_it_where_columns_are_many(rows, most, left, way, loss, classes, monkeypatch, tmp_path):
     """Until it took as long as steps, or is known to take longer; without a sample not before some passes."""
-    for name in ("TAKEN", "SAMPLED"):
+    for name in ("TAKEN", "TAKEN_WITH_SAMPLE"):
         monkeypatch.setattr(newton, name, most)
-    monkeypatch.setattr(newton, "COLUMNS", 19)
+    monkeypatch.setattr(newton, "CHEAP_STEP_COLUMNS", 19)
     monkeypatch.setattr(ascent, "passes_left", lambda *given: left)
     phases = stages_of_passes(monkeypatch)
     X, y = overlapping(rows, 20)
@@ -233,7 +233,7 @@ def test_ascent_starts_it_where_columns_are_many(rows, most, left, way, loss, cl
     options = {"loss": loss, "tol": 1e-4, "bias": 1.0, "passes": 5000}
     whole = train(X, y, **options)
     assert whole.converged and list(dict.fromkeys(phases)) == way
-    assert phases.count("ascent") >= (newton.FIRST if rows == 300 else 1)
+    assert phases.count("ascent") >= (newton.FIRST_ASCENT_PASSES if rows == 300 else 1)
     for passes in {phases.index(phase) + more for phase in way[1:] for more in (0, 1)} - {whole.passes}:
         there = {"checkpoint": str(tmp_path / str(passes)), **options}
         train(X, y, **(there | {"passes": passes}))
@@ -249,7 +249,7 @@ def test_ascent_starts_it_where_columns_are_many(rows, most, left, way, loss, cl
 
 @pytest.mark.slow
 def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(monkeypatch):
-    monkeypatch.setattr(newton, "COLUMNS", 19)
+    monkeypatch.setattr(newton, "CHEAP_STEP_COLUMNS", 19)
     monkeypatch.setattr(newton, "newton_is_cheaper", lambda problem, watch, number, estimate: number >= 100)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3600, 20)).astype(np.float32)
@@ -285,7 +285,7 @@ def test_ascent_leaves_the_steps_some_of_the_passes():
     y = np.where(scores - np.median(scores) + scores.std() * rng.standard_normal(1600) > 0, 1, -1)
     result = sm.train((X, y), C=100.0, tol=1e-4)
     assert result.model.header["solver"] == "newton" and result.converged
-    assert result.passes <= newton.MOST + 100
+    assert result.passes <= newton.MOST_ASCENT_PASSES + 100
 
 
 def test_a_gap_that_stands_while_the_softness_falls_is_not_stuck():
@@ -327,8 +327,8 @@ def test_directions_of_wide_rows_by_products_save_matrices(form, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((1200, 240)), rng.choice([-1, 1], 1200)
     problem, work, primal = binary(X, y, C=100.0), [], []
-    for most in (subproblem.PRODUCTS, 0):
-        monkeypatch.setattr(subproblem, "PRODUCTS", most)
+    for most in (subproblem.MOST_GRADIENT_PRODUCTS, 0):
+        monkeypatch.setattr(subproblem, "MOST_GRADIENT_PRODUCTS", most)
         result = train(as_form(X, form), y, C=100.0, tol=1e-3)
         assert result.converged
         assert result.certificate.primal == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)

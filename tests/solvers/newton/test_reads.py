@@ -79,7 +79,7 @@ def test_the_duals_are_feasible_and_their_gap_is_exact(seed, only_reads, monkeyp
         assert np.all((a >= 0.0) & (a <= caps))
         assert sums.pull[0, 0] == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
         assert sums.duals[0, 0, kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
-        assert sums.weights[0, kernel.LOSSES] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
+        assert sums.weights[0, kernel.SUM_OF_LOSSES] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])

@@ -62,7 +62,7 @@ def test_of_many_columns_a_sample_waits_for_a_pass_that_may_be_enough(monkeypatc
         return done
 
     monkeypatch.setattr(sample, "start_from", count)
-    X, y = overlapping(7200, newton.COLUMNS + 5)
+    X, y = overlapping(7200, newton.CHEAP_STEP_COLUMNS + 5)
     for C, samples in ((1e-4, 0), (10.0, 1)):
         called.clear()
         result, problem = train(X, y, C=C, tol=1e-2), binary(X, y, C=C)

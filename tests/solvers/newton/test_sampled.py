@@ -23,8 +23,8 @@ from streammargin.solvers.newton.sampled import Sampled, SampledState
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """Few columns and rows are enough; there is room for a third of the rows, as they are or in bytes."""
-    monkeypatch.setattr(sampled, "WIDE", 0)
-    monkeypatch.setattr(sampled, "LEAST", 0)
+    monkeypatch.setattr(sampled, "WIDE_HESSIAN_COLUMNS", 0)
+    monkeypatch.setattr(sampled, "LEAST_DRAWN_ROWS", 0)
     monkeypatch.setattr(sampled, "sample_bytes", lambda problem: int(problem.rows * sampled.row_bytes(problem)) // 3)
 
 

@@ -36,8 +36,8 @@ def train(way, **options):
 @pytest.fixture
 def by_products(monkeypatch):
     """Few columns are enough, and the sample has a third of the rows."""
-    monkeypatch.setattr(conjugate, "PRODUCTS", 0)
-    for name in ("WIDE", "LEAST"):
+    monkeypatch.setattr(conjugate, "ASSUMED_PRODUCTS", 0)
+    for name in ("WIDE_HESSIAN_COLUMNS", "LEAST_DRAWN_ROWS"):
         monkeypatch.setattr(sampled, name, 0)
     monkeypatch.setattr(sampled, "sample_bytes", lambda problem: int(problem.rows * sampled.row_bytes(problem)) // 3)
 

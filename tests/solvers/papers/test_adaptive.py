@@ -20,7 +20,7 @@ from streammargin.losses import terms
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers import adaptive
-from streammargin.solvers.papers.adaptive import FULL, Adaptive, _columns
+from streammargin.solvers.papers.adaptive import FULL_PASS_EVERY, Adaptive, _columns
 from streammargin.solvers.problem import Outputs
 
 FORMS = ["dense", "csr", "csr without columns"]
@@ -59,19 +59,19 @@ def test_steps_are_those_of_the_paper(form, momentum, rate, bias):
     X, y = separable(40, 6)
     A, size = scaled(X, y, bias)
     uniforms = np.random.default_rng(1).random(300)
-    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.FIGURES)
+    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.ADAPTIVE_FIGURES)
     codes = np.where(y > 0, 1, 0).astype(np.int16)
     for part in (uniforms[:100], uniforms[100:]):  # leaving the block and coming back changes nothing
-        figures[kernel.SMALLEST] = np.inf
+        figures[kernel.SMALLEST_SEEN_MARGIN] = np.inf
         before = (A @ w).min()
         kernel.adaptive_block(
             *rows_of(X, codes, form=form, bias=bias), 0, size, rate, momentum, part, -np.inf, w, g, figures
         )
-        assert figures[kernel.SMALLEST] == pytest.approx(before, abs=1e-12)
+        assert figures[kernel.SMALLEST_SEEN_MARGIN] == pytest.approx(before, abs=1e-12)
     expected_w, expected_g, mass_w, mass_g, _ = naive.run(A, uniforms, rate, momentum)
     np.testing.assert_allclose(w, expected_w, atol=1e-9 * np.abs(expected_w).max())
     np.testing.assert_allclose(g, expected_g, atol=1e-9 * max(1.0, np.abs(expected_g).max()))
-    assert figures[kernel.STEPS] == 300
+    assert figures[kernel.STEPS_DONE] == 300
     assert figures[kernel.MASS_W] == pytest.approx(mass_w) and figures[kernel.MASS_G] == pytest.approx(mass_g)
     if momentum:
         assert mass_g == pytest.approx(300 / 2 * 299 / 300 + 0.5 * 299 / 300, rel=1e-2)  # 2 ||g|| / t is the bound
@@ -84,7 +84,7 @@ def test_joint_steps_are_those_of_explicit_pseudo_rows(form):
     labels = np.arange(20) % 3
     size = np.linalg.norm(X, axis=1).max()
     uniforms = np.random.default_rng(2).random(200)
-    w, g, figures = np.zeros((3, 6)), np.zeros((3, 6)), np.zeros(kernel.FIGURES)
+    w, g, figures = np.zeros((3, 6)), np.zeros((3, 6)), np.zeros(kernel.ADAPTIVE_FIGURES)
     kernel.adaptive_joint_block(
         *rows_of(X, labels.astype(np.int16), np.arange(3), form=form), size, 1.0, True, uniforms, -np.inf, w, g,
         figures,
@@ -104,14 +104,14 @@ def test_absent_rows_are_never_drawn_and_heavy_rows_outside_end_the_visit():
     there = (codes >= 0) & (weights > 0)
     A, size = scaled(X, y)
     uniforms = np.random.default_rng(3).random(50)
-    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.FIGURES)
+    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.ADAPTIVE_FIGURES)
     rows = rows_of(X, codes, weights=weights)
     kernel.adaptive_block(*rows, 0, size, 1.0, True, uniforms, -np.inf, w, g, figures)
     np.testing.assert_allclose(w, naive.run(A[there], uniforms)[0], rtol=1e-9)
     for outside in (1e3, 1e300):
-        before = figures[kernel.STEPS]
+        before = figures[kernel.STEPS_DONE]
         kernel.adaptive_block(*rows, 0, size, 1.0, True, uniforms, outside, w, g, figures)
-        assert figures[kernel.STEPS] == before + 1
+        assert figures[kernel.STEPS_DONE] == before + 1
 
 
 def test_columns_of_sparse_rows():
@@ -138,7 +138,7 @@ def test_the_bound_of_theorem_4_1_over_many_seeds():
     seeds, failures, margins = 30, 0, []
     rows = rows_of(X, np.where(y > 0, 1, 0).astype(np.int16))
     for seed in range(seeds):
-        w, g, figures = np.zeros(5), np.zeros(5), np.zeros(kernel.FIGURES)
+        w, g, figures = np.zeros(5), np.zeros(5), np.zeros(kernel.ADAPTIVE_FIGURES)
         kernel.adaptive_block(
             *rows, 0, size, np.sqrt(np.log(30) / T), False, np.random.default_rng(seed).random(T), -np.inf, w, g,
             figures,
@@ -197,18 +197,18 @@ def test_out_of_core_all_blocks_now_and_then_and_the_heaviest_in_between():
     assert result.certificate["margin_upper"] >= low * (1 - 1e-12)
     assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
     certificates = sum(e["event"] == "certificate" for e in result.history)
-    full = -(-result.passes // FULL)
+    full = -(-result.passes // FULL_PASS_EVERY)
     partial = result.passes - full
     # the rows' norms, full passes, the heaviest quarter, certificates
     assert sum(source.reads.values()) == 10 * (1 + full + certificates) + 3 * partial
     assert min(source.reads.values()) >= 1 + full + certificates
     rows = [e["rows"] for e in result.history if e["event"] == "pass_end"]
-    assert rows == [100 if i % FULL == 0 else 30 for i in range(result.passes)]
+    assert rows == [100 if i % FULL_PASS_EVERY == 0 else 30 for i in range(result.passes)]
 
 
 @pytest.mark.parametrize("classes", [1, 3])
 def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch):
-    monkeypatch.setattr(adaptive, "KEPT", 12)
+    monkeypatch.setattr(adaptive, "NEXT_BLOCK_ROWS", 12)
     X, y, *_ = largest()
     labels = y if classes == 1 else np.arange(100) % 3
     codes = ((y + 1) // 2 if classes == 1 else labels).astype(np.int16)

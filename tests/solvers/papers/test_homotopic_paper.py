@@ -31,7 +31,7 @@ def frozen(A, passes, word):
     solver, problem = make_solver(word), hard_problem(X)
     state = started(solver, problem, X, y)
     for t in range(1, passes + 1):
-        mass = state.carried[0, kernel.MASS]
+        mass = state.carried[0, kernel.ITERATE_MASS]
         w = state.w[0, :-1].copy()
         one_pass(solver, problem, state, X, t)
         yield w, mass
@@ -118,8 +118,8 @@ def test_stochastic_steps_of_one_row(average):
         for i in permutation(len(A), 3, t, 0):
             w, mass = steps.send(i)
         np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
-        assert state.carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9)
-    assert state.carried[0, kernel.OUTER] >= 5
+        assert state.carried[0, kernel.ITERATE_MASS] == pytest.approx(mass, rel=1e-9)
+    assert state.carried[0, kernel.OUTER_DONE] >= 5
 
 
 def test_the_best_iterate_is_the_best():
@@ -135,7 +135,7 @@ def test_a_step_for_all_rows_is_a_step_of_the_full_method():
     state = started(solver, problem, X, y)
     for t, (w, mass) in enumerate(frozen(A, 60, f"homotopic:{PAPER}"), 1):
         np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
-        assert state.carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9, abs=1e-13)
+        assert state.carried[0, kernel.ITERATE_MASS] == pytest.approx(mass, rel=1e-9, abs=1e-13)
         one_pass(solver, problem, state, X, t)
 
 
@@ -146,7 +146,7 @@ def test_stochastic_steps_against_plain_lines(average):
     n, width = len(A), A.shape[1] + 1
     v, kept, landed = np.zeros((1, width)), np.zeros((1, width)), np.zeros((1, width + 1))
     carried = np.zeros((1, kernel.CARRIED))
-    carried[0, kernel.LEAST] = np.inf
+    carried[0, kernel.BEST_OBJECTIVE] = np.inf
     weights = np.ones(n)
     weights[3] = 0.0
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.full((1, 2), np.inf), weights, np.empty(0))
@@ -175,7 +175,7 @@ def test_stochastic_steps_against_plain_lines(average):
                 end = np.append(w, [0.0, mass])
                 total, total_mass, done, s, best = 0.0, 0.0, 0, s + 1, (np.inf, None, None)
         np.testing.assert_allclose(v[0, :-1], w, rtol=1e-9, atol=1e-13)
-        assert carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9)
+        assert carried[0, kernel.ITERATE_MASS] == pytest.approx(mass, rel=1e-9)
     assert s >= 2
     np.testing.assert_allclose(landed[0], end, rtol=1e-9, atol=1e-13)
 
@@ -203,7 +203,7 @@ def test_lemma_2_2_and_theorem_3_1(average):
     outer, ends, errors = 0, 0, []
     for t in range(1, 1600):
         one_pass(solver, problem, state, X, t)
-        s = state.carried[0, kernel.OUTER]
+        s = state.carried[0, kernel.OUTER_DONE]
         penalty = kernel.rates(s, solver.schedule())[0]
         v = state.v[0, :-1]
         assert np.linalg.norm(v) <= lengths / penalty * (1 + 1e-12)

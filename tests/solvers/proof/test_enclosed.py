@@ -87,5 +87,5 @@ def test_values_too_far_apart_or_too_much_work_prove_nothing(monkeypatch):
     rows, u = simplex(6, whole=True)
     rows = np.column_stack([rows, rows[:, 0]])
     assert encloses(rows, u, 0.0)
-    monkeypatch.setattr(inseparable, "WORK", 100.0)
+    monkeypatch.setattr(inseparable, "MOST_DIGITS", 100.0)
     assert not encloses(rows, u, 0.0)

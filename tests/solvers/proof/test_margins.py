@@ -33,7 +33,7 @@ def figures(X, codes, positive, weights, w, capacity, form="dense", joint=False,
 @pytest.mark.parametrize("capacity", [1, 2, 7, 30, 500])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_the_rows_with_the_smallest_margins(form, capacity, monkeypatch):
-    monkeypatch.setattr(margins, "ROWS", 64)
+    monkeypatch.setattr(margins, "MARGIN_ROWS", 64)
     rng = np.random.default_rng(capacity)
     X, w = rng.standard_normal((400, 6)), rng.standard_normal((3, 7))
     codes, weights = rng.integers(-1, 3, 400).astype(np.int16), (rng.random(400) < 0.8) * 2.0

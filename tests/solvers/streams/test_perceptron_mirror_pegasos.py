@@ -202,7 +202,7 @@ def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
     prologue(method, problem, state, [(0, block)])
     for number in range(1, 30):
         visit_all(method, problem, state, number, block)
-    assert state.row_norms[norms.ROWS] == 40  # measured once
+    assert state.row_norms[norms.PRESENT_ROWS] == 40  # measured once
     found, weights = [], []
     for _ in range(2):
         found.append(certify(method, problem, state, block)[0][0])

@@ -104,7 +104,8 @@ def of_hdf5(path: str, how: How) -> Ordered:
         cells = attribute(probe, "encoding-type") == "anndata"
         group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
-    along = _along(path, how) if cells else {}
+    obs = look_up(how.opened.enter_context(opened(path)), OBS, path) if cells else None
+    along: dict[str, Any] = {"x": kept_name(x), "obs": obs}
     if by_column:
         file = how.opened.enter_context(opened(path))
         column = names_column(file, x or "X", path)
@@ -120,11 +121,6 @@ def of_hdf5(path: str, how: How) -> Ordered:
     names = column_names(source, how.memory)
     found = batches(source, how.memory, source.names_bytes())
     return Ordered(found, source.sparse, source.features, source.dtype, names, label_of(source), **along)
-
-
-def _along(path: str, how: How) -> dict[str, Any]:
-    """What goes along with cells of anndata: obs, and the name of a layer or of raw/X, so that a model knows it."""
-    return {"x": kept_name(how.x), "obs": look_up(how.opened.enter_context(opened(path)), OBS, path)}
 
 
 def kept_name(x: str | None) -> str:

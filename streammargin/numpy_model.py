@@ -186,7 +186,7 @@ def mapped(X: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 def table_of(data: Any) -> Mapping[Any, Any] | None:
     """The columns of a frame, of a dict of columns or of one row, or of a list of dicts; None for rows of numbers."""
     if isinstance(data, Mapping):
-        return data if all(map(np.ndim, data.values())) else {name: [value] for name, value in data.items()}
+        return data if any(map(np.ndim, data.values())) else {name: [value] for name, value in data.items()}
     if isinstance(data, Sequence) and len(data) and isinstance(data[0], Mapping):
         return {name: [row.get(name) for row in data] for name in dict.fromkeys(name for row in data for name in row)}
     return {name: data[name] for name in data.columns} if hasattr(data, "columns") else None

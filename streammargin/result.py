@@ -162,7 +162,7 @@ class TrainResult:
         return Facts(self.model, events=self.history)
 
 
-SHOWN_LABELS = 20  # in a message
+SHOWN_VALUES = 20  # labels, or values of C, in a message
 FAR_GAP_RATIO = 10.0  # a gap above so many tolerances will hardly close by more passes alone
 FLAT_FALL_OF_FOLDS = 0.1  # of a standard error: a smaller fall of the folds' errors is none
 JOINED = ("l21", "l1inf", "trace")
@@ -191,8 +191,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
 
 
 def _listed(classes: list[str]) -> str:
-    more = f" and {len(classes) - SHOWN_LABELS} more" if len(classes) > SHOWN_LABELS else ""
-    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN_LABELS]))}{more})"
+    more = f" and {len(classes) - SHOWN_VALUES} more" if len(classes) > SHOWN_VALUES else ""
+    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN_VALUES]))}{more})"
 
 
 def _to_predict_more(result: TrainResult) -> str:
@@ -279,8 +279,8 @@ def advice(result: TrainResult) -> str:
 def unproven(result: TrainResult) -> str:
     """The warning for values of C that are not proven, though that of the model is; options in backquotes."""
     asked, costs = result.model.header, result.run_end["unproven"]
-    listed = ", ".join(f"{C:g}" for C in costs[:SHOWN_LABELS]) + (
-        f" and {len(costs) - SHOWN_LABELS} more" if costs[SHOWN_LABELS:] else ""
+    listed = ", ".join(f"{C:g}" for C in costs[:SHOWN_VALUES]) + (
+        f" and {len(costs) - SHOWN_VALUES} more" if costs[SHOWN_VALUES:] else ""
     )
     by_time = (result.limit or result.reason) == "seconds"
     hint = "raise `max_seconds`" if by_time else "raise `passes`" if result.passes >= asked["passes"] else "raise `tol`"

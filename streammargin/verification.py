@@ -69,12 +69,8 @@ class Saved:
         word, self.column = h["loss"] if column is None else "interpolate", column
         (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
         one = problem["joint"] and not np.isinf(arrays["caps"]).all()  # a loss of all scores of a row
-        if (
-            self.loss not in (JOINT if one else LOSS_FORMULAS)
-            or penalty not in PENALTY_FORMULAS | OF_LINES
-            or self.steps.theirs
-        ):
-            own = self.steps.theirs or f"{h['loss']} and {h['penalty']}"
+        known = self.loss in (JOINT if one else LOSS_FORMULAS) and penalty in PENALTY_FORMULAS | OF_LINES
+        if own := self.steps.theirs or ("" if known else f"{h['loss']} and {h['penalty']}"):
             raise UsageError(f"verify does not know users' own formulas: {path} has {own}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = texts_of(arrays["classes"]), arrays["caps"], self.coef.shape[1]

@@ -7,7 +7,7 @@ import logging
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 LOG = logging.getLogger("streammargin")
@@ -16,6 +16,7 @@ _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
 _JOINERS = "\u200c\u200d"
 LONGEST_SHOWN_TEXT = 60  # characters of a value, a label or a name in a message
 SHOWN_PARTS = 20  # of a list
+MOST_COMPARED = 1000  # names: to compare with more takes long
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
 
@@ -135,13 +136,13 @@ def _cut(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     """The known name that is most like another one, in any case of letters; "" if none is as much `alike`, 0 to 1."""
-    found = {one.lower(): one for one in known}
+    found = {str(one).lower(): str(one) for one in known}
     return next((found[low] for low in difflib.get_close_matches(name.lower(), found, 1, alike)), "")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """The question whether the nearest known name was meant, in front of the list of all; "" if none is like it."""
-    near = nearest(name, known)
+def meant(name: str, known: Collection[str]) -> str:
+    """The question whether the nearest of a few names was meant, in front of the list of all; "" if none is like it."""
+    near = nearest(name, known) if len(known) <= MOST_COMPARED else ""
     return f"did you mean {short(near)}? " if near else ""
 
 

@@ -40,7 +40,7 @@ VERBS = {
 EXIT_CODES = {
     0: "done; a training that did not converge says so in a warning",
     1: "unexpected; --debug shows where",
-    2: "usage: an option, or a combination of options, that cannot work",
+    2: "usage: an option, or a combination of options, that cannot work, or the name of a column that the data lack",
     3: "not converged, with --require-convergence only",
     65: "bad data, data that differ from the checkpoint's, or verify disagrees",
     66: "input missing",

@@ -81,13 +81,14 @@ class Parser(argparse.ArgumentParser):
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is not a value")
-        first = next(iter(args or []), "-")
-        if not first.startswith("-") and first not in (verbs := self.verbs):
+        first, verbs = next(iter(args or []), "-"), self.verbs
+        if verbs and not first.startswith("-") and first not in verbs:
             self.error(f"there is no VERB {shown(first)}; {meant(first, verbs)}known: {', '.join(verbs)}")
         parsed, unknown = self.parse_known_args(args, namespace)
         parsed.__dict__.pop(GIVEN, None)
         if unknown:
-            self.verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown)
+            verbose = bool(getattr(parsed, "verbose", 0))
+            self.verbs.get(getattr(parsed, "verb", ""), self).refuse(unknown, verbose)
         return parsed
 
     @property
@@ -96,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         several = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
         return {name: child for action in several for name, child in action.choices.items()}
 
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+    def refuse(self, unknown: Sequence[str], verbose: bool) -> NoReturn:
         """Exit because of unknown arguments, with the option that may have been meant."""
         known = list(self._option_string_actions)
         near = []
@@ -110,8 +111,10 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("-"):
                 near.append(next(iter(alike), "") or nearest(option, known, 0.75))
         hint = f"; did you mean {' or '.join(dict.fromkeys(filter(None, near)))}?" if any(near) else ""
-        if unknown[0].isdigit():
+        if unknown[0].isdigit() and verbose:
             hint = in_shell(NO_FOLDS)
+        elif not hint and not unknown[0].startswith("-"):
+            hint = f"; if {unknown[0]} belongs to the value before it, put both in quotes"
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def error(self, message: str) -> NoReturn:

@@ -331,7 +331,7 @@ def _names_of_rows(data: Any, x: str | None, name: str, mask: str | None) -> Ite
             several = source.outputs() is not None
         except DataError as error:
             text = error.raw.replace("`y=", "`id=").replace("no labels under", "no names of rows under")
-            raise DataError(text.replace("; labels could be", "; names could be")) from error
+            raise type(error)(text.replace("; labels could be", "; names could be")) from error
         if several:
             raise DataError(f"{source.name}: {name} has several columns; name one of them with `id`")
         yield source

@@ -123,7 +123,7 @@ def of_layers(data: Any, x: str | None) -> Any:
 
 
 def of_obs(data: Any, name: Any, option: str) -> Any:
-    """A column of the obs of an AnnData object, if `name` is one or obs/NAME; else `name`. DataError for no column."""
+    """A column of the obs of an AnnData object, if `name` is one or obs/NAME; else `name`. Raises MisnamedError."""
     if not isinstance(name, str) or not hasattr(data, "obs"):
         return name
     column = name.removeprefix("obs/")

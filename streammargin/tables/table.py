@@ -214,7 +214,7 @@ def places_of(reader: Reader, labels: tuple[str | int, ...]) -> tuple[str, ...]:
 
     def found(label: str | int) -> str:
         place = None if label in there else position(label, len(reader.columns))
-        if place is None:
+        if label not in there and place is None:
             check_named(reader, [str(label)], "y")
         return str(label) if place is None else reader.columns[place]
 

@@ -201,7 +201,8 @@ def test_columns_and_roles_take_it_back(tmp_path):
     assert sm.train(data, sample_weight="Unnamed: 0").model.feature_names_in_.tolist() == ["a", "b"]
     for drop, left in (("", ["a", "b"]), ("Unnamed: 0", ["a", "b"]), (["Unnamed: 0", "b"], ["a"])):
         assert sm.train(data, drop=drop).model.feature_names_in_.tolist() == left
-    with pytest.raises(UsageError, match=r"no column Unnamed: 1 for drop; it has Unnamed: 0, a, b, label"):
+    told = r"no column Unnamed: 1 for drop; did you mean Unnamed: 0\? it has Unnamed: 0, a, b, label"
+    with pytest.raises(UsageError, match=told):
         sm.train(data, drop="Unnamed: 1")
 
 

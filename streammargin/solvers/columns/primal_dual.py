@@ -18,6 +18,7 @@ from streammargin.solvers.state import VECTOR_CHUNK_ROWS
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
 NECESSARY = 0.8  # or to this share, and rises
 LONG_SINCE_RESTART = 0.36  # or this share of all passes was made since the last restart
+LEAST_RESTART_PASSES = 20  # before the last condition applies; without it a start from given weights is slower
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 
 
@@ -174,7 +175,8 @@ def _due(state: Restarted, k: int, gap: float) -> bool:
     before, anchor.last_gap[k] = anchor.last_gap[k], gap
     if gap <= SUFFICIENT * anchor.gap[k] or (gap <= NECESSARY * anchor.gap[k] and gap > before):
         return True
-    return bool(state.totals.passes[k] >= LONG_SINCE_RESTART * state.number)
+    long = state.totals.passes[k] >= LONG_SINCE_RESTART * state.number
+    return bool(long and state.number > LEAST_RESTART_PASSES)
 
 
 def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list[float]) -> Pulled:

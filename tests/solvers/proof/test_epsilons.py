@@ -176,7 +176,7 @@ def test_from_the_shell(name, file, tmp_path, here):
         checked = here("verify", "m.npz", file, cwd=tmp_path)
         assert checked.returncode == 65 and "DIFFERS" in checked.stdout
         wrong = here("train", file, "--loss", "interpolate:epps", "-o", "n.npz", cwd=tmp_path)
-        assert wrong.returncode == 65 and "loss interpolate:NAME" in wrong.stderr.replace("'", "")
+        assert wrong.returncode == 2 and "loss interpolate:NAME" in wrong.stderr.replace("'", "")
         with h5py.File(file, "r+") as stored:
             stored["eps"][3] = -1.0
         wrong = here("train", file, "--loss", "interpolate:eps", "-o", "n.npz", cwd=tmp_path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.state import labels_for
+from streammargin.solvers.state import VECTOR_CHUNK_ROWS, labels_for
 
 MOST_COEFFICIENT = 1e12  # of a coefficient of a hard margin, if K may not be positive semidefinite
 
@@ -32,7 +33,7 @@ class Form(NamedTuple):
     under: float
     hard: bool
 
-    def at(self, rows: np.ndarray) -> Form:
+    def at(self, rows: np.ndarray | slice) -> Form:
         """The same of some of the rows."""
         sign, target, caps, t, low, high, bend = (one[rows] for one in self[:7])
         return Form(sign, target, caps, t, low, high, bend, self.over, self.under, self.hard)
@@ -48,23 +49,34 @@ class Form(NamedTuple):
         low, high = np.where(np.isinf(self.low), -most, self.low), np.where(np.isinf(self.high), most, self.high)
         return self._replace(low=low, high=high)
 
-    def slopes(self, f: np.ndarray, b: np.ndarray, constant: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """The derivatives of the dual along growing and falling b, without bounds."""
-        slope = self.t - f - self.bend * b - constant
-        rise = np.where(b >= 0.0, slope - self.under, slope + self.over)
-        return rise, np.where(b > 0.0, slope - self.under, slope + self.over)
+    def slopes(
+        self, f: np.ndarray, b: np.ndarray, constant: float = 0.0
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """The derivatives of the dual along growing b, -inf at its bound, and along falling b, inf at its bound.
+
+        They come by pieces, each after its rows, to avoid copies of length n.
+        """
+        for start in range(0, f.size, VECTOR_CHUNK_ROWS):
+            rows = slice(start, start + VECTOR_CHUNK_ROWS)
+            own, at = self.at(rows), b[rows]
+            slope = own.t - f[rows] - own.bend * at - constant
+            rise = np.where(at >= 0.0, slope - self.under, slope + self.over)
+            fall = np.where(at > 0.0, slope - self.under, slope + self.over)
+            yield rows, np.where(at < own.high, rise, -math.inf), np.where(at > own.low, fall, math.inf)
 
     def bounds(self, f: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """(largest rise, smallest fall): the constant of the optimum lies between them, once they have met."""
-        rise, fall = self.slopes(f, b)
-        most = rise.max(where=b < self.high, initial=-math.inf)
-        return float(most), float(fall.min(where=b > self.low, initial=math.inf))
+        up, down = -math.inf, math.inf
+        for _, rise, fall in self.slopes(f, b):
+            up, down = max(up, float(rise.max())), min(down, float(fall.min()))
+        return up, down
 
     def violations(self, f: np.ndarray, b: np.ndarray, constant: float) -> np.ndarray:
         """How far each row is from its optimum at this constant; signed, as its coefficient may move."""
-        rise, fall = self.slopes(f, b, constant)
-        up, down = np.where(b < self.high, rise, 0.0), np.where(b > self.low, fall, 0.0)
-        return np.where(up > 0.0, up, np.minimum(down, 0.0))
+        out = np.empty(f.size)
+        for rows, rise, fall in self.slopes(f, b, constant):
+            out[rows] = np.where(rise > 0.0, rise, np.minimum(fall, 0.0))
+        return out
 
     def slack(self, f: np.ndarray, constant: float) -> np.ndarray:
         """How far each row is from violating its optimum with a coefficient of 0; below 0: by how much it does."""

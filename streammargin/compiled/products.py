@@ -36,7 +36,7 @@ from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block, DenseBlock
 from streammargin.rows.labels import Labels, RowNumbers
 
-LEAST_CHUNK_ROWS = 16  # of which STEP_CHUNK_ROWS is the most
+LEAST_CHUNK_ROWS = 16  # of which CHUNK_ROWS is the most
 
 
 @register_jitable

@@ -7,10 +7,8 @@ from typing import Any
 
 from streammargin.errors import UsageError
 from streammargin.report.charts import KINDS, MEASURE, band, bars_of, course_of, name_of, tried_in
-from streammargin.report.page import Facts
+from streammargin.report.page import RANKED_COLUMNS, Facts
 from streammargin.wording import short, shown
-
-RANKED_COLUMNS = 12
 
 
 def plot(of: Facts, kind: str, ax: Any = None) -> Any:

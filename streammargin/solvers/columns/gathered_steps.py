@@ -51,7 +51,7 @@ from streammargin.solvers.visits import Visit
 
 COLUMN_BUDGET_SHARE = 0.75  # of the budget, after all else: bytes for columns
 LEAST_FITTING_SHARE = 0.02  # least share of all values that must fit, and a column without zeros
-NEAR_PULL = 0.95  # of the limit: columns that are gathered from rows in memory, as a missed one costs a pass
+NEAR_PULL = 0.95  # of the limit: columns that are gathered, as a missed one costs a pass
 MOST_FIRST_COLUMNS, GATHERED_GROWTH = 200, 4  # most columns at first, and times those with weights
 FURTHER = 1.2  # the limit of a pull grows by this factor while more columns exceed it
 COPIED_VALUES = 1 << 14  # of sparse rows, at once

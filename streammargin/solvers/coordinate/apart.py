@@ -42,7 +42,6 @@ ASLEEP = 255  # a counter that no visit of a read wakes
 ROW_COPIES = 3  # of rows in one place: those that come, and all of them anew, lie beside them for a while
 LEAST_ROOM = 4 << 20  # bytes of rows in one place; with less, rounds do little
 COARSE, LEAST_OWN_GAP = 0.3, 0.3  # own gap: a share of the gap of all, at most COARSE; at least LEAST_OWN_GAP of tol
-PASS_GAP = 0  # a column of the running figures
 
 
 @state
@@ -218,7 +217,7 @@ class Apart(Solver[P]):
         self.steps(problem, state, active, piece, (order, group), found)
         known = np.minimum(np.array([each.gap for each in best_figures(problem, state.best)], np.float64), COARSE)
         goal = np.maximum(LEAST_OWN_GAP * problem.tol, SETTLED * known) * np.abs(state.best.primal)
-        if (found[:, PASS_GAP] + self.behind(problem, state) <= goal)[active].all():
+        if (found[:, coupled_ascent.PASS_GAP] + self.behind(problem, state) <= goal)[active].all():
             self.skip_remaining(problem, state)
         return None if cached.settling >= SETTLING else cached.settling / SETTLING
 

@@ -159,8 +159,9 @@ def _texts(column: Any) -> Any:
 def names_of(header: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The names of columns beside the rows: those given, or else in the header of a model.
 
-    table: of the label in a table, if the rows were one. given: the list of those given. spooled: the files whose rows
-    the mask has chosen already.
+    `table`    of the label in a table, if the rows were one.
+    `given`    the list of those given.
+    `spooled`  the files whose rows the mask has chosen already.
     """
     table = header.get("table") or {}
     own = {"tasks": "tasks"} if table and header.get("tasks") else {}  # as rows of a table are written

@@ -2,10 +2,10 @@
 
 phi is the conjugate of under alpha + g alpha^2 / 2 for alpha >= 0, over |alpha| + g alpha^2 / 2 below, on [low, high].
 
-- Half the squared error is (-inf, inf, 0, 0, 1). The absolute error is (-1, 1, 0, 0, 0).
-- Huber's loss is (-delta, delta, 0, 0, 1) (Huber 1964).
-- The error beyond epsilon is (-1, 1, epsilon, epsilon, 0) (Vapnik 1995).
-- The quantile tau is (tau - 1, tau, 0, 0, 0) (Koenker and Bassett 1978).
+Half the squared error is (-inf, inf, 0, 0, 1). The absolute error is (-1, 1, 0, 0, 0).
+Huber's loss is (-delta, delta, 0, 0, 1) (Huber 1964).
+The error beyond epsilon is (-1, 1, epsilon, epsilon, 0) (Vapnik 1995).
+The quantile tau is (tau - 1, tau, 0, 0, 0) (Koenker and Bassett 1978).
 
 At C = inf only |u| <= epsilon counts: the least w in the feasibility sets of the lp-norm perceptron paper (section 2.3
 and appendix B.1). The duals are signed. The caller, which knows the target y, adds the term alpha y of the dual

@@ -20,7 +20,8 @@ def learned(method: str, scale: np.ndarray, counts: np.ndarray, middles: np.ndar
     """The arrays of a model for counts (K, 2, BINS): of other rows, and of those of the class, by the bin of the score.
 
     middles (K, BINS): the scores in the middle of the bins.
-    sigmoid: the slopes and constants (K, 2) of log odds. isotonic: shares (K, q) at q scores, straight lines between.
+    The method sigmoid learns slopes and constants (K, 2) of log odds.
+    The method isotonic learns shares (K, q) at q scores, with straight lines between.
     """
     found, lines = {SCALE: scale, COUNTS: counts}, []
     for x, line in zip(middles, counts, strict=True):

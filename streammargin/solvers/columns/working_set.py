@@ -31,7 +31,7 @@ from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns.gradients import conjugate_gradients
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.rounding import OF_OBJECTIVE
+from streammargin.solvers.proof.rounding import EPS, OF_OBJECTIVE
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
 
@@ -191,7 +191,7 @@ class Inner:
         self.most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
         penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
         lengths = float(np.sum(w[penalised] ** 2)), float(np.sum(alpha**2))
-        ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
+        ridge = min(STAY * softness * lengths[1] / lengths[0], LARGEST_SIGMA) if lengths[0] > 0.0 else 0.0  # finite
         squares = np.where(penalised, penalty.square, 0.0)
         self.terms = Terms(np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, w.copy())
         self.centred = Centred(softness, below, caps, alpha)
@@ -295,7 +295,7 @@ class Inner:
             kernel.pulls(bent, image, found)
             return found + added * v - leaning * np.bincount(group, leaning * v, sizes.size)[group]
 
-        return face, down + pulled, product, 1.0 / (np.diff(squares) + added - leaning**2)
+        return face, down + pulled, product, 1.0 / np.maximum(np.diff(squares) + added - leaning**2, EPS * added)
 
     def proof(self) -> np.ndarray | None:
         """Duals that prove the weights to the tolerance, as far as these columns tell, or None.

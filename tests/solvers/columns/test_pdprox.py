@@ -519,3 +519,25 @@ def test_a_constant_that_is_not_penalised_holds_nothing_back(seed, share):
     options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile:0.9"}
     result = sm.train((X, y), C=share * zero_factor, tol=1e-6, passes=60, **options)
     assert result.converged
+
+
+def test_tiny_weights_and_flat_rows_leave_the_steps_of_groups_finite(monkeypatch):
+    seen, begin = [], column_steps.Inner.__init__
+
+    def watched(inner, problem, penalty, run, task, w):
+        if task.alpha.any() and math.isfinite(task.sigma) and not seen:
+            begin(inner, problem, penalty, run, task, np.full(w.size, 1e-160))
+            seen.append((inner.terms.ridge, inner.attain()))
+            inner.terms = inner.terms._replace(ridge=0.0, roots=np.full_like(inner.terms.roots, 0.3))
+            inner.answers.slopes[:] = 0.0
+            for size in (0.1, 0.3, 0.7, 1.1):
+                inner.w[:] = 0.0
+                inner.w[inner.terms.first[:-1]] = size
+                seen.append((float(inner._model()[3].min()), float(inner._model()[3].max())))
+        begin(inner, problem, penalty, run, task, w)
+
+    monkeypatch.setattr(column_steps.Inner, "__init__", watched)
+    X, y = noisy(60, 6, seed=4)
+    groups = sm.penalties.Group([0, 0, 0, 1, 1, 1])
+    sm.train((as_form(X, "dense", np.float64), y), loss="hinge", penalty=groups, solver="pdprox", bias=0.0)
+    assert len(seen) == 5 and np.isfinite(seen).all() and min(map(min, seen)) > 0.0

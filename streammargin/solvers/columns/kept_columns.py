@@ -31,7 +31,7 @@ EARLY = 5  # passes in which that is allowed, as the first weights are inaccurat
 BENT = 8 + 4  # bytes per value in a Newton step
 VECTORS = 8  # temporary vectors of length d + 1 in `choose`
 SENT_COPIES = 3  # of values that holders send: as they came, as they are added up, and all of them in one array
-GAP_SHARE_AT_HAND = 0.05  # of the gap known, at most COARSE; least, of tol
+GAP_SHARE_AT_HAND = 0.05  # steps end at this share of the known gap, as the columns at hand have it
 
 
 @state
@@ -190,7 +190,8 @@ def improve(problem: Problem, penalty: Split, state: State, kept: KeptState, k: 
     targets, others = state.labels.targets_of(k), kept.others[k]
     below = targets - others if problem.numeric else -others
     task = ColumnTask(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
-    goal = GAP_SHARE_AT_HAND * float(state.best.primal[k] - state.best.dual[k])
+    # all objectives are at least 0; the best dual may still be -inf
+    goal = GAP_SHARE_AT_HAND * float(state.best.primal[k] - max(0.0, state.best.dual[k]))
     at.w[columns], task = working_set.settle(problem, penalty, state, task, at.w[columns], goal)
     at.alpha[:] = task.alpha
     return task.sigma

@@ -18,7 +18,7 @@ from streammargin.options.table import Options
 from streammargin.reading import plan
 from streammargin.reading.prefetch import BlockReader
 from streammargin.solvers.cache.columns import ColumnCache
-from streammargin.solvers.columns import kept_columns
+from streammargin.solvers.columns import kept_columns, working_set
 from streammargin.solvers.columns.kept_columns import KeptState, Sent
 from streammargin.training import rows as in_rows
 
@@ -215,3 +215,15 @@ def test_a_problem_that_leaves_its_columns_takes_no_other_along(text, tmp_path, 
     assert [True, True] in moving and moving[-1] == [True, False] and len(moving) == whole.passes
     resumed = stopped_and_resumed(path, str(tmp_path / "stopped"), **options)
     assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
+
+
+def test_steps_end_at_no_more_than_a_share_of_the_primal_while_duals_prove_nothing(text, monkeypatch):
+    seen, settle = [], working_set.settle
+
+    def watched(problem, penalty, run, task, chosen, goal):
+        seen.append((float(run.best.dual[task.k]), goal / float(run.best.primal[task.k])))
+        return settle(problem, penalty, run, task, chosen, goal)
+
+    monkeypatch.setattr(working_set, "settle", watched)
+    sm.train(text[0], **OPTIONS | {"loss": "logistic", "penalty": "elasticnet:0.9"}, memory=MEMORY)
+    assert seen[0][0] < 0.0 and max(share for _, share in seen) <= kept_columns.GAP_SHARE_AT_HAND

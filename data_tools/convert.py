@@ -185,6 +185,8 @@ def _convert_numbers(
         option = f"`like={like}`, which has {how.features}"
     if kind == HDF5 and os.path.isdir(input):
         raise InputMissingError(f"{input} is a directory; name a file")
+    if kind == HDF5 and like is not None:
+        how = replace(how, x=model.rows_before(input, how.x))
     found = of_hdf5(input, how) if kind == HDF5 else open_matrix(input, how, kind)
     width = _width(found, how.features, option, input)
     if found.names is not None:

@@ -219,7 +219,7 @@ def _apart(model: Any) -> bool:
 
 def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
     """The warning for a best C that is the smallest or the largest of those given."""
-    given = sorted({one["C"] for one in trials if "nonzeros" not in one})  # not those of a path
+    given = sorted({one["C"] for one in trials if "passes" not in one})  # not those of a path
     if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf:
         return None
     size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")

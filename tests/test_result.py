@@ -120,6 +120,15 @@ def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
     assert ("edge" in told) == (several(inner, caplog)[0].run_end["C"] in (inner[0], inner[-1]))
 
 
+def test_the_edge_of_a_grid_is_told_by_folds_too(caplog):
+    random = np.random.default_rng(0)
+    X, w = random.normal(size=(2000, 20)), random.normal(size=20)
+    X, y = X * np.logspace(-3, 3, 20), X @ w + 0.2 * random.normal(size=2000) > 0
+    found = sm.train((X, y.astype(int)), cv=5, C=[1e-9, 1e-8, 1e-6])
+    assert found.cross_validation.best == 2 and np.all(np.diff(found.cross_validation.mean) < -0.02)
+    assert caplog.text.count("the best C, 1e-06, is the largest of those given") == 1
+
+
 @pytest.mark.parametrize(
     "options, named, spared",
     [

@@ -94,7 +94,7 @@ class Model(Scorer):
             check_files(data, y, tasks)
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if not of_table:
-            x = self._rows_before(data, x)
+            x = self.rows_before(data, x)
             y = self._labels_before(data) if labelled and y is None else y
         if of_table or is_matrix(data):
             from streammargin.model.tables import WantedRows, in_order
@@ -132,7 +132,7 @@ class Model(Scorer):
             )
         return tasks
 
-    def _rows_before(self, data: Any, asked: str | None) -> str | None:
+    def rows_before(self, data: Any, asked: str | None) -> str | None:
         """The name that is asked for, or that of the rows of the training, as layers/counts.
 
         None for X, and for data without names of rows. Cells of anndata in memory or zarr must have rows of this name.

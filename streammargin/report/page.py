@@ -543,7 +543,7 @@ def repeated(of: Facts) -> str | None:
         return None
     params = {**header, **start.get("params", {})}
     several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
-    if all(one is None for one in (given.get("valid"), given.get("cv"), params.get("cv"))):
+    if all(one is None for one in (given.get("valid"), given.get("cv"), params.get("valid"), params.get("cv"))):
         params |= {"calibrate": None, **({"C": header["C"]} if several else {})}  # no rows to choose by are known
     elif isinstance(params.get("C"), list):
         params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats

@@ -104,11 +104,15 @@ class Job:
 
     def run_start(self) -> dict[str, object]:
         """The event before the first pass."""
-        source, plan, cv, by = self.source, self.plan, self.options.cv, self.target.group_column
+        source, plan, by = self.source, self.plan, self.target.group_column
+        cv, valid = self.options.cv, self.options.valid
         folds = cv.replace(by=by) if isinstance(cv, Folds) and isinstance(cv.by, str) and by else cv
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__,
-            "params": {**self.params(), "cv": str(folds) if isinstance(folds, Folds) else None},
+            "params": {
+                **self.params(), "cv": str(folds) if isinstance(folds, Folds) else None,
+                "valid": str(valid) if isinstance(valid, (str, Share)) else None,
+            },
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],

@@ -259,6 +259,16 @@ def test_obs_and_the_name_of_a_layer_go_along(tmp_path):
         assert set(file) == {"layers", "obs"} and np.array_equal(file["layers/counts"], np.eye(6, 4))
 
 
+def test_like_takes_the_rows_that_the_model_was_trained_on(tmp_path):
+    path = cells(tmp_path / "a.h5ad")
+    with h5py.File(path, "r+") as file:
+        file["X"] = np.zeros((6, 4))
+    sm.train(path, x="layers/counts", y="obs/kind", passes=1).model.save(tmp_path / "m.npz")
+    convert(path, str(tmp_path / "b.h5"), like=str(tmp_path / "m.npz"))
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert set(file) == {"layers", "obs"} and np.array_equal(file["layers/counts"], np.eye(6, 4))
+
+
 def test_obs_of_another_file_does_not_go_along(tmp_path):
     path = cells(tmp_path / "a.h5ad", obs=h5py.ExternalLink("other.h5", "obs"))
     with pytest.raises(DataError, match="obs has its values in other files"):

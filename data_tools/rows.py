@@ -105,7 +105,7 @@ def of_hdf5(path: str, how: How) -> Ordered:
         group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     obs = look_up(how.opened.enter_context(opened(path)), OBS, path) if cells else None
-    along: dict[str, Any] = {"x": kept_name(x), "obs": obs}
+    along: dict[str, Any] = {"x": kept_name(x), "obs": obs} if cells else {}
     if by_column:
         file = how.opened.enter_context(opened(path))
         column = names_column(file, x or "X", path)

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from streammargin.cli import last_resort
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-READER_LOOK_SECONDS = 0.2  # between two of them
-PIPE_BYTES = getattr(select, "PIPE_BUF", 512)  # that it takes at once
+READER_LOOK_SECONDS = 0.2  # between two looks for a reader
+PIPE_BYTES = getattr(select, "PIPE_BUF", 512)  # that a pipe takes at once
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
 hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then

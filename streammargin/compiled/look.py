@@ -60,8 +60,7 @@ MOST_CHUNK_VALUES = 1 << 16  # roughly: half a megabyte
 EMPTY_LINE, NOWHERE, NO_COLUMNS = np.zeros((1, 0)), np.zeros((1, 1, 0)), np.zeros((1, 0), np.int64)
 NO_NORMS, NO_KEYS = np.zeros(0), np.zeros(0, np.float32)
 BOTH_SIDES = -1  # in place of a side
-# of a line: the sum of cap of_share(p) over all rows (losses/__init__.py), and those of cap and of cap ||x_i|| over the
-# rows of its own class
+# sums of a line: cap of_share(p) over all rows (losses/__init__.py); cap and cap ||x_i|| over the rows of its class
 SUM_OF_PARTS, SUM_OF_CAPS, SUM_OF_LENGTHS, PART_SUMS = range(4)
 # of frozen duals: the smallest slack of a row, a margin or minus a violation; SAFE_SLACK: the same at the worst margins
 # that rounding leaves open; LARGEST_ROW_NORM: the largest ||x_i||_2

@@ -10,7 +10,6 @@ import numpy as np
 from streammargin.kinds import Number
 from streammargin.losses.base import Largest
 from streammargin.losses.choices import where, within
-from streammargin.losses.hinges import HingeTerms
 from streammargin.words import entry
 
 
@@ -18,7 +17,6 @@ class GeneralizedHingeTerms(NamedTuple):
     """phi(u) = max(0, 1 - u, 1 - a u), a > 1: the conjugate of -min(alpha, 1) on [0, a] (unit scale)."""
 
     a: float
-    slack, missed = HingeTerms.slack, HingeTerms.missed  # type: ignore[misc]
 
     def has_hard_margin(self) -> bool:
         return False
@@ -28,6 +26,12 @@ class GeneralizedHingeTerms(NamedTuple):
 
     def feasible(self, alpha: float, cap: float) -> float:
         return within(alpha, 0.0, self.a * cap)
+
+    def slack(self, u: float) -> float:
+        return u
+
+    def missed(self, u: float) -> bool:
+        return u <= 0.0
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         bent = L > 0.0  # else the dual is linear on either side of cap; at u = 0 all from cap on are optimal

@@ -14,7 +14,6 @@ import numpy as np
 from streammargin.losses.base import Largest
 from streammargin.losses.choices import every, where, within
 from streammargin.losses.exponentials import exp_minus, log_one_plus, logarithm, sigmoid
-from streammargin.losses.hinges import HingeTerms
 from streammargin.losses.softmax import LEAST_PROBABILITY, SoftmaxTerms
 
 
@@ -22,13 +21,18 @@ class LogisticTerms(NamedTuple):
     """phi(u) = log(1 + exp(-u))."""
 
     tolerance: float  # relative size of the last Newton step
-    slack, missed = HingeTerms.slack, HingeTerms.missed  # type: ignore[misc]
 
     def has_hard_margin(self) -> bool:
         return False
 
     def feasible(self, alpha: float, cap: float) -> float:
         return within(alpha, 0.0, cap)
+
+    def slack(self, u: float) -> float:
+        return u
+
+    def missed(self, u: float) -> bool:
+        return u <= 0.0
 
     def step(self, alpha: float, u: float, L: float, cap: float) -> float:
         # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z

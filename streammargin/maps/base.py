@@ -35,9 +35,9 @@ class Map(Thing, ABC):
     """
 
     @property
+    @abstractmethod
     def width(self) -> int:
-        """The number of columns of a mapped row; here the parameter `columns`."""
-        return int(self.columns)  # type: ignore[attr-defined]  # of a subclass
+        """The number of columns of a mapped row."""
 
     @property
     def sample(self) -> int:

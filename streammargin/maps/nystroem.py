@@ -34,6 +34,10 @@ class Nystroem(Map):
     kernel: Kernel | str = entry("rbf", OfKernels(KERNELS), "the kernel, as rbf:0.5")
 
     @property
+    def width(self) -> int:
+        return self.columns
+
+    @property
     def sample(self) -> int:
         return self.columns
 

@@ -23,6 +23,10 @@ class Rff(Map):
     gamma: float | str = entry(SCALE, GAMMA, "of exp(-gamma ||x - z||^2); scale: 1 / (d Var(X))")
 
     @property
+    def width(self) -> int:
+        return self.columns
+
+    @property
     def largest_square(self) -> float:
         return 1.0
 

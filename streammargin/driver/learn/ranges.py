@@ -108,8 +108,8 @@ def much_apart(largest: np.ndarray) -> bool:
 
 SPREAD_VALUES, OF_SPARSE = 1 << 19, 1 << 18  # about as many values are measured; of sparse rows, which take longer each
 LEAST_SPREAD_ROWS = 1 << 12  # that are measured, if there are so many, evenly spaced
-SQUARES_AT_ONCE = 1 << 16  # of values, in memory
-SPREAD_BUDGET_PART = 32  # it may use one byte of so many
+SQUARES_AT_ONCE = 1 << 16  # values whose squares are in memory at once
+SPREAD_BUDGET_PART = 32  # one byte of so many of the budget may be used for the spread
 CONSTANT = 1e-12  # a variance below this times the mean square is rounding
 
 

@@ -23,11 +23,11 @@ from streammargin.solvers.cache.rows import take
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, f8, of, state
 
-DAMPED_SQUARE = 0.01  # of the constant, relative to a row's mean square; with more, momentum may fail
+DAMPED_SQUARE = 0.01  # square of the damped constant, relative to a row's mean square; with more, momentum may fail
 LEAST_DAMPED_CURVATURE = 4.0  # rho times that of all losses in b: at a small C, b would not move otherwise
 MOST_FOLLOWING_PASSES = 8  # until b follows; with more, momentum oscillates if no column separates the classes
 SOME = 256  # rows sampled for the mean square
-MEAN_SQUARE_VALUES = 1 << 13  # of these that are copied at a time, or one row
+MEAN_SQUARE_VALUES = 1 << 13  # values of these rows that are copied at a time, or one row
 
 
 @state

@@ -5,7 +5,8 @@
 OLD and NEW are checkouts, FOLDER holds the sets as distributed. The trainings are those of `in_memory --quick`, of
 `nonsmooth` and of `steps`, and passes over files that are larger than the budget. Each line has new over old, the
 median of the rounds; the CPU seconds of old; passes and multiplications of both if they differ. Every side compiles its
-kernels first. Trainings of milliseconds are repeated until old took 0.15 s.
+kernels first. Trainings of milliseconds are repeated until old took 0.15 s. The last lines have the geometric mean of
+the ratios, and the rows above 1.15.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import tempfile
 import time
 
 LEAST = 0.15  # CPU seconds of a turn
+SLOWER = 1.15  # rows above it are listed
 WHOLE = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron", "diagonal", "inertial-diagonal", "homotopic")
 OUT_OF_CORE = {"dense": (200_000, {"features": 200}), "csr": (150_000, {"features": 47_000, "sparse": True})}
 
@@ -113,7 +115,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sides = [started(os.path.abspath(tree), options.data, options.rows) for tree in options.trees]
-        ratios = []
+        ratios = {}
         for title, name, given in cases(folder):
             if options.only in title:
                 for side in sides:
@@ -125,13 +127,21 @@ def main():
                     order = (0, 1) if turn % 2 == 0 else (1, 0)
                     found = {at: ask(sides[at], name, given, seeds) for at in order}
                     rounds.append((found[0], found[1]))
-                ratios.append(statistics.median(new["cpu"] / old["cpu"] for old, new in rounds))
+                ratios[title] = statistics.median(new["cpu"] / old["cpu"] for old, new in rounds)
                 old, new = rounds[-1]
                 apart = "" if old["work"] == new["work"] else f" {old['work']} {new['work']}"
-                print(f"{title}: {ratios[-1]:.2f} of {old['cpu']:.4f} s{apart}", flush=True)
-        print(f"{len(ratios)} rows, {min(ratios):.2f} to {max(ratios):.2f}, median {statistics.median(ratios):.2f}")
+                print(f"{title}: {ratios[title]:.2f} of {old['cpu']:.4f} s{apart}", flush=True)
+        print_summary(ratios)
         for side in sides:
             side.communicate()
+
+
+def print_summary(ratios):
+    """The spread of the ratios, and the rows that are slower."""
+    values, slower = ratios.values(), [title for title, ratio in ratios.items() if ratio > SLOWER]
+    middles = f"median {statistics.median(values):.2f}, geometric mean {statistics.geometric_mean(values):.2f}"
+    print(f"{len(ratios)} rows, {min(values):.2f} to {max(values):.2f}, {middles}")
+    print(f"{len(slower)} above {SLOWER}:", *(f"{title} {ratios[title]:.2f};" for title in slower))
 
 
 if __name__ == "__main__":

@@ -317,7 +317,7 @@ def test_the_first_point_that_stays_within_the_error(module):
         (
             "beside",
             [ROOT, ROOT, "DIR", "--only", "D hinge C=1 ", "--rows", 300, "--rounds", 1],
-            r"\n1 rows, (\S+) to \1, median \1",
+            r"\n1 rows, (\S+) to \1, median \1, geometric mean \1\n[01] above 1.15:",
         ),
         ("folds", ["large", "--rows", 3000], r"logistic .* reads \d.*\nhinge .* worst gap \d\S+e-0[4-9] .* passes \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),

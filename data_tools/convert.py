@@ -18,9 +18,10 @@ from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
 from streammargin.sources.batch import Ordered
+from streammargin.sources.columns import reordered
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.labels import ATTRIBUTE
-from streammargin.sources.names import equal
+from streammargin.sources.names import all_of, equal
 from streammargin.sources.open import check_file, is_source
 from streammargin.sources.schema import plain_schema
 from streammargin.tables import formats
@@ -30,7 +31,7 @@ from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import How
 from streammargin.tables.matrices.open import open_matrix
 from streammargin.tables.open import open_table
-from streammargin.wording import shown
+from streammargin.wording import shown, warn
 
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
 _TABLE = ("columns", "drop", "categorical", "text", "decimal", "dates", "missing")
@@ -188,9 +189,12 @@ def _convert_numbers(
     if kind == HDF5 and like is not None:
         how = replace(how, x=model.rows_before(input, how.x))
     found = of_hdf5(input, how) if kind == HDF5 else open_matrix(input, how, kind)
+    if known is not None and found.names is not None and not equal(known, found.names):
+        found = _in_order(replace(found, name=input), found.names, known, how.x)
     width = _width(found, how.features, option, input)
-    if found.names is not None:
-        _check_names(found.names, width, known, input, str(like))
+    if found.names is not None and len(found.names) != width:
+        few = len(found.names)
+        raise UsageError(f"{input} has {few} names of columns, too few for {width} columns; ask for {few}")
     kept = replace(found, features=width, dtype=np.dtype(dtype or found.dtype), name=input)
     return write_rows(kept, how.near, force).sizes
 
@@ -221,15 +225,21 @@ def _width(found: Ordered, wanted: int | None, option: str, path: str) -> int | 
     return wanted
 
 
-def _check_names(names: np.ndarray, width: int | None, known: np.ndarray | None, path: str, like: str) -> None:
-    """Raises UsageError if the input's column names differ from the output's: only columns of tables are reordered."""
-    if known is not None and not equal(names, known):
-        raise UsageError(
-            f"the columns of {path} have other names than those of {like}; leave `like` out, as predict and "
-            "evaluate match columns by name"
-        )
-    if len(names) != width:
-        raise UsageError(f"{path} has {len(names)} names of columns, too few for {width} columns; ask for {len(names)}")
+def _in_order(found: Ordered, names: np.ndarray, known: np.ndarray, x: str | None) -> Ordered:
+    """The rows, whose columns have these names, with those of a model. Raises DataError if one is missing.
+
+    x: the name of the rows.
+    """
+    from streammargin.model.columns import difference, places
+
+    order, unknown = places(known, names, found, 0)
+    if missing := list(known[order < 0]):
+        instead = "convert without `like`" if x in (None, "X") else f"convert with `x={x}` instead of `like`"
+        may = f", or {instead} and predict with `missing_columns=zero`" if len(missing) < len(known) else ""
+        raise DataError(difference(found.name, missing, unknown, may, None))
+    if unknown:
+        warn(f"{found.name}: left out, as the model was not trained on it: {all_of(unknown)}")
+    return reordered(found, order, known)
 
 
 def format_for(path: str, separator: str | None) -> str:

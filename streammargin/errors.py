@@ -59,8 +59,8 @@ class MisnamedError(UsageError, DataError):
     """A name that an option gives, of a column that the data lack."""
 
 
-class NoSuchRowsError(DataError):
-    """A file that has no rows of the name that was given."""
+class NoSuchRowsError(MisnamedError):
+    """The same of rows."""
 
 
 class OtherRowsError(DataError):

@@ -135,9 +135,15 @@ def _cut(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The known name that is most like another one, in any case of letters; "" if none is as much `alike`, 0 to 1."""
-    found = {str(one).lower(): str(one) for one in known}
-    return next((found[low] for low in difflib.get_close_matches(name.lower(), found, 1, alike)), "")
+    """The known name that is most like another one, in any case of letters; "" if none is as much `alike`, 0 to 1.
+
+    What is above both, as layers/ of layers/counts, does not count.
+    """
+    found, low = {str(one).lower(): str(one) for one in known}, name.lower()
+    above = low[: low.rfind("/") + 1]
+    beside = {one.removeprefix(above): found[one] for one in found if one.startswith(above)} or found
+    low = low if beside is found else low.removeprefix(above)
+    return next((beside[one] for one in difflib.get_close_matches(low, beside, 1, alike)), "")
 
 
 def meant(name: str, known: Collection[str]) -> str:

@@ -143,7 +143,7 @@ class Model(Scorer):
             if x is not None and x.strip("/") != asked.strip("/"):
                 self.say_once(f"the model was trained on {x}, and {asked} is scored")
             return asked
-        if x is None or _is_cells(data):
+        if x is None or is_anndata(data):
             return x
         if not (is_path(data) or is_shards(data)):
             return None
@@ -161,6 +161,8 @@ class Model(Scorer):
             except DataError:
                 return str(x)  # the error comes again with the labels, whose names it tells
         told = ", ".join(paths_of(data))
+        if _is_cells(data):
+            raise DataError(f"the model's rows were {x}; {told} has no array or group {x}; name the rows with `x`")
         self.say_once(f"the model was trained on {x}, and {told} lacks it: X is scored instead")
         return None
 

@@ -10,7 +10,7 @@ from streammargin.reading.plan import check_read, column_names
 from streammargin.sources.base import Source
 from streammargin.sources.columns import by_name
 from streammargin.sources.names import ALL_COLUMNS, equal, listed
-from streammargin.wording import counted, short, shown
+from streammargin.wording import MOST_COMPARED, counted, nearest, short, shown
 
 ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
 _BYTES = 120  # per name, of the dict used to look it up, while that grows
@@ -71,7 +71,10 @@ def match(
         lost = counted(len(missing), "column")
         raise DataError(f"{name} has none of the model's {lost}: {both}; use the same names")
     if lacking or (unknown and of_files is None):
-        raise DataError(_difference(name, lacking, [] if of_files else unknown, missing_columns is not None))
+        saved = missing_columns is not None
+        may = ", or let them count as 0 with `missing_columns=zero`" * saved
+        drop = None if of_files else ", as streammargin-data convert --like MODEL does" * saved
+        raise DataError(difference(name, lacking, unknown, may, drop))
     said = []
     if len(missing):
         said.append(
@@ -98,14 +101,18 @@ def places(
     return by_name(known, given, rows.name)
 
 
-def _difference(name: str, missing: list[str], unknown: list[str], saved: bool) -> str:
-    """The error for missing and unknown columns; options in backquotes (see wording.py). saved: the model is there."""
+def difference(name: str, missing: list[str], unknown: list[str], may: str, drop: str | None) -> str:
+    """The error for missing and unknown columns; options in backquotes (see wording.py).
+
+    may: how missing ones may stay away. drop: how to drop unknown ones; None if they may stay.
+    """
     parts, hints = [], []
     if missing:
         parts.append(f"lacks {counted(len(missing), 'column')} of the model ({listed(missing)})")
-        hints.append("add the missing ones" + ", or let them count as 0 with `missing_columns=zero`" * saved)
-    if unknown:
+        near = nearest(missing[0], unknown) if len(unknown) <= MOST_COMPARED else ""
+        hints += [f"if {short(near)} is {short(missing[0])}, rename it"] if near else []
+        hints.append(f"add the missing ones{may}")
+    if unknown and drop is not None:
         parts.append(f"has {counted(len(unknown), 'column')} that the model does not know ({listed(unknown)})")
-        how = ", as streammargin-data convert --like MODEL does for a CSV table"
-        hints.append("drop the unknown ones" + how * saved)
+        hints.append(f"drop the unknown ones{drop}")
     return f"{name} {' and '.join(parts)}; {'; '.join(hints)}"

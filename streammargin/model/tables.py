@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError, NoSuchRowsError, UsageError
 from streammargin.files import temporary_folder
 from streammargin.model.columns import checked
 from streammargin.model.scoring import Scorer
@@ -27,7 +27,7 @@ from streammargin.sources.open import paths_of
 from streammargin.sources.schema import TEXT, Schema, plain_schema
 from streammargin.tables.asked import Asked
 from streammargin.tables.elsewhere import column_of, lie_outside
-from streammargin.tables.file_format import NPZ, TENSORS
+from streammargin.tables.file_format import NPZ, TENSORS, ZARR
 from streammargin.tables.formats import format_of, is_pipe
 from streammargin.tables.header import Expected
 from streammargin.tables.matrices.base import MEMORY, How, beside, tasks_in_memory
@@ -131,9 +131,9 @@ def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: WantedR
 
 def has_rows(paths: list[str], x: str) -> bool:
     """Whether these files have rows of this name, or rows without one, as text has them."""
-    if not {format_of(path) for path in paths} <= {NPZ, TENSORS}:
+    if not {format_of(path) for path in paths} <= {NPZ, TENSORS, ZARR}:
         return True
-    with contextlib.suppress(DataError), ExitStack() as stack:
+    with contextlib.suppress(NoSuchRowsError), ExitStack() as stack:
         open_matrix(paths, How("", stack, x))
         return True
     return False

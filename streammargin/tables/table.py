@@ -15,7 +15,7 @@ from streammargin.tables.asked import ERROR, ZERO, Asked
 from streammargin.tables.header import LABEL_NAMES, is_unnamed, may_be_index, position, say_doubts, without_index
 from streammargin.tables.readers.base import Reader
 from streammargin.version import __version__
-from streammargin.wording import counted, meant, note, one_line, short, warn
+from streammargin.wording import MOST_COMPARED, counted, meant, nearest, note, one_line, short, warn
 
 
 class NamesBeside(NamedTuple):
@@ -335,6 +335,9 @@ def _check_there(
         hint = "; let those of the model count as 0 with `missing_columns=zero`" if may and absent else ""
         if missing is not None and not absent and set(lacking) <= set(labels):
             hint = "; name the labels with `y`, or use predict, which needs none"
+        own, others = (absent or lacking)[0], sorted(there.difference(names))
+        if near := nearest(own, others) if len(others) <= MOST_COMPARED else "":
+            hint = f"; if {short(near)} is {short(own)}, rename it{hint}"
         why = "that the model was trained on, or that were asked for" if absent else "asked for"
         raise DataError(
             f"{reader.name} lacks {counted(len(absent) + len(lacking), 'column')} {why}: "

@@ -58,6 +58,40 @@ def test_so_is_any_other_column(folder, command, monkeypatch, capsys):
     assert "did you mean customer? it has age, customer, churned" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["h5", "npz", "zarr"])
+def test_so_are_rows(folder, tmp_path, kind, capsys):
+    """Those that a model remembers were typed by nobody: of zarr their lack is bad data, of other files X is taken."""
+    X, y, paths = np.random.default_rng(1).standard_normal((ROWS, 2)), np.arange(ROWS) % 2, {}
+    for place in ("counts", "other"):
+        paths[place] = path = str(tmp_path / f"{place}.{kind}")
+        if kind == "h5":
+            with h5py.File(path, "w") as file:
+                file["X"], file[f"layers/{place}"], file["y"] = X, X, y
+        elif kind == "npz":
+            np.savez(path, **{"X": X, f"layers/{place}": X, "y": y})
+        else:
+            root = pytest.importorskip("zarr").open(path, mode="w")
+            for name, values in (("X", X), (f"layers/{place}", X), ("y", y)):
+                root[name] = values
+    model = str(tmp_path / "model.npz")
+    assert main(["train", paths["counts"], "--y=y", "--x=layers/counts", "--tol=0.5", "-o", model]) == 0
+    for command in (["train", paths["counts"], "--y=y", "-o", "new.npz"], ["predict", model, paths["counts"]]):
+        assert main([*command, "--x=layers/cuonts"]) == 2
+        assert "did you mean layers/counts? it has " in capsys.readouterr().err
+    assert main(["predict", model, paths["other"]]) == (65 if kind == "zarr" else 0)
+    said = capsys.readouterr().err
+    assert "did you mean" not in said and "layers/counts" in said
+
+
+def test_columns_of_other_names_are_said_to_be_like_those_of_the_model(folder, tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("agee,customer\n1,2\n")
+    assert main(["predict", str(folder / "t.csv.npz"), str(tmp_path / "t.csv")]) == 65
+    assert "if agee is age, rename it; let those of the model count as 0" in capsys.readouterr().err
+    (tmp_path / "t.csv").write_text("age,customer,Churn\n1,2,0\n")
+    assert main(["evaluate", str(folder / "t.csv.npz"), str(tmp_path / "t.csv")]) == 65
+    assert "if Churn is churned, rename it; name the labels with --y" in capsys.readouterr().err
+
+
 def test_a_label_that_nobody_typed_is_a_lack_of_the_data(folder, tmp_path, capsys):
     table = pd.read_csv(folder / "t.csv").drop(columns="churned")
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -79,3 +113,4 @@ def test_a_mistyped_verb_names_the_one_that_was_meant(capsys):
 
 def test_names_that_are_not_alike_are_not_offered():
     assert nearest("abc", ["xyz", "q"]) == "" and nearest("CHURN", ["age", "churn"]) == "churn"
+    assert nearest("obs/none", ["X", "obs/counts"]) == "" and nearest("obs/a", ["obs/b", "obs/A"]) == "obs/A"

@@ -54,7 +54,7 @@ def model(folder, names):
     """The path of a model that was trained on these columns."""
     path = str(folder / "model.npz")
     kept = np.array(names, object)
-    LinearModel(np.ones((1, len(names))), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}, kept).save(path)
+    LinearModel(np.ones((1, len(names))), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}, kept).save(path, force=True)
     return path
 
 
@@ -135,9 +135,44 @@ def test_named_columns_are_not_widened_or_called_otherwise(tmp_path):
     path = named(tmp_path / "in.h5", sp.csr_matrix(np.eye(4)))
     with pytest.raises(UsageError, match="has 4 names of columns, too few for 6 columns; ask for 4"):
         convert(path, str(tmp_path / "out.h5"), features=6)
-    with pytest.raises(UsageError, match=r"other names than those of .*model\.npz; leave like out"):
-        convert(path, str(tmp_path / "out.h5"), like=model(tmp_path, NAMES[::-1]))
+    lacks = (
+        r"lacks 1 column of the model \(É\); if é is É, rename it; add the missing ones, or convert without like and"
+    )
+    with pytest.raises(DataError, match=lacks + ' predict with missing_columns="zero"'):
+        convert(path, str(tmp_path / "out.h5"), like=model(tmp_path, ["É", *NAMES[2:]]))
+    with pytest.raises(DataError, match=r"lacks 2 columns of the model \(a, b\); add the missing ones$"):
+        convert(path, str(tmp_path / "out.h5"), like=model(tmp_path, ["a", "b"]))
     assert sorted(os.listdir(tmp_path)) == ["in.h5", "model.npz"]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_named_columns_take_the_order_of_a_model(tmp_path, form, caplog):
+    dense = np.asarray if form is np.asarray else sp.csr_matrix.toarray
+    X, out = np.arange(1.0, 9).reshape(2, 4), str(tmp_path / "out.h5")
+    path = named(tmp_path / "in.h5", form(X))
+    convert(path, out, like=model(tmp_path, NAMES[::-1]))
+    assert names_in(out) == NAMES[::-1] and not caplog.records
+    assert dense(stored(out)[0]).tolist() == X[:, ::-1].tolist()
+    convert(path, out, like=model(tmp_path, [NAMES[3], NAMES[0]]), force=True)
+    assert dense(stored(out)[0]).tolist() == X[:, [3, 0]].tolist()
+    assert "left out, as the model was not trained on it: é, ''" in caplog.text
+
+
+def test_cells_that_lack_columns_are_converted_with_their_layer(tmp_path):
+    one = str(tmp_path / "model.npz")
+    for names in ([*NAMES, "more"], NAMES):
+        path = named(tmp_path / f"{len(names)}.h5", np.eye(len(names)), names)
+        with h5py.File(path, "r+") as file:
+            file.move("X", "layers/counts")
+        if len(names) > len(NAMES):
+            sm.train(path, x="layers/counts", tol=0.5).model.save(one)
+    with pytest.raises(DataError, match='convert with x="layers/counts" instead of like and predict with missing'):
+        convert(path, str(tmp_path / "out.h5"), like=one)
+    convert(path, str(tmp_path / "out.h5"), x="layers/counts")
+    model = sm.load_model(one)
+    assert (
+        model.predict(str(tmp_path / "out.h5"), missing_columns="zero").tolist() == model.predict(np.eye(4, 5)).tolist()
+    )
 
 
 @pytest.mark.slow

@@ -59,7 +59,9 @@ def test_files_without_rows(tmp_path):
         open_source(tmp_path / "d.h5", x="Z")
     with h5py.File(tmp_path / "d.h5", "a") as file:
         file["layers/counts"] = X
-    with pytest.raises(sm.DataError, match="has no dataset layers/count of rows; it has layers/counts; name the rows"):
+    with pytest.raises(
+        sm.DataError, match=r"layers/count of rows; did you mean layers/counts\? it has layers/counts; name"
+    ):
         open_source(tmp_path / "d.h5", x="layers/count")
     with h5py.File(tmp_path / "nothing.h5", "w"):
         pass

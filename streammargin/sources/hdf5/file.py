@@ -48,6 +48,7 @@ from streammargin.sources.hdf5.nodes import attribute, children, decoding, has_l
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 from streammargin.sources.labels import ATTRIBUTE
 from streammargin.sources.masked import MASK, Masked
+from streammargin.wording import meant
 
 SCHEMA = "streammargin-schema"  # an attribute of rows that were made of a table
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
@@ -476,14 +477,18 @@ def _by_row(file: h5py.File, path: str, x: str, y: Any) -> str:
 
 
 def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> HDF5Source:
+    wrong: type[DataError] = NoSuchRowsError
     if x is None:
-        x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
+        x, wrong = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix", DataError
     node = look_up(file, x, path)
     if node is None:
         above = x.rpartition("/")[0]
         home = look_up(file, above, path) if above else None
-        has = children(home, f"{above}/") if isinstance(home, h5py.Group) and len(home) else children(file)
-        raise NoSuchRowsError(f"{path} has no dataset {x} of rows; it has {has}; name the rows with `x=NAME`")
+        home, above = (home, f"{above}/") if isinstance(home, h5py.Group) and len(home) else (file, "")
+        near = "" if wrong is DataError else meant(x, [f"{above}{name}" for name in home])
+        raise wrong(
+            f"{path} has no dataset {x} of rows; {near}it has {children(home, above)}; name the rows with `x=NAME`"
+        )
     if isinstance(node, h5py.Dataset):
         return DenseHDF5Source(file, path, x, y, sample_weight)
     if not isinstance(node, h5py.Group):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from streammargin.errors import DataError, MisnamedError
+from streammargin.errors import DataError, MisnamedError, NoSuchRowsError
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
 from streammargin.sources.labels import as_values, lie_inside
@@ -129,6 +129,9 @@ class Archive:
 
     def rows(self, x: str, how: How) -> Ordered:
         """The rows x of an archive, with labels and weights of it or of other files. DataError for another shape."""
+        if how.x and x not in self.arrays:
+            has = f"{meant(x, self.arrays)}it has {listed(self.arrays)}"
+            raise NoSuchRowsError(f"{self.path} has no {self.noun} {x}; {has}")
         rows = self[x]
 
         def inside(given: str | None, what: tuple[str, str]) -> Take | None:
@@ -171,9 +174,9 @@ def read_npz(path: str, how: How) -> Ordered:
     if "header" in archive.arrays:
         raise DataError(f"{path} is a model, and has no rows; name a file of rows")
     if "format" not in archive.arrays:
-        raise DataError(
-            f"{path} holds a matrix of format unknown, and no array {x}; name the rows with `x=NAME`; it has "
-            f"{listed(list(archive.arrays))}"
+        has = f"{meant(x, archive.arrays) if how.x else ''}it has {listed(archive.arrays)}"
+        raise (NoSuchRowsError if how.x else DataError)(
+            f"{path} holds a matrix of format unknown, and no array {x}; name the rows with `x=NAME`; {has}"
         )
     named = archive["format"].small().tolist()
     kind = ", ".join(name.decode("latin-1") if isinstance(name, bytes) else name for name in named)

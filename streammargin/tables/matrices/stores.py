@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, MisnamedError, UsageError
+from streammargin.errors import DataError, MisnamedError, NoSuchRowsError, UsageError
 from streammargin.files import reading
 from streammargin.sources.arrays import check_filled, stored_as
 from streammargin.sources.batch import Batch, Ordered, finite_rows
@@ -49,8 +49,9 @@ def read(path: str, how: How) -> Ordered:
             above = x.strip("/").rpartition("/")[0]
             home = store.found(above) if above else None
             near = [] if home is None or store.is_array(home) else [f"{above}/{name}" for name in home]
-            has = listed(sorted(near or root))
-            raise DataError(f"{path} has no array or group {x}; name the rows with `x`; it has {has}")
+            has = sorted(near or root)
+            told = f"name the rows with `x`; {meant(x, has) if how.x else ''}it has {listed(has)}"
+            raise (NoSuchRowsError if how.x else DataError)(f"{path} has no array or group {x}; {told}")
         return store.dense(node, x) if store.is_array(node) else store.sparse(node, x)
 
 

@@ -26,6 +26,7 @@ from streammargin.sources.labels import LabelColumn, LabelCursor, as_values, cen
 from streammargin.sources.open import open_source
 from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.matrices.compressed import buckets_for, check_kind, check_shape, in_rows
+from streammargin.wording import note
 
 BATCH_BYTES = 8 << 20
 
@@ -82,6 +83,16 @@ def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
     if found.dtype.kind == "O" and not is_text(found):
         raise DataError(f"{name}: no type of numbers holds all of its labels as they are; write them as text")
     return found
+
+
+def say_left_out(source: Source) -> None:
+    """Tell that only labels of the table of cells go with the rows."""
+    for path in source.files():
+        with contextlib.suppress(StreamMarginError), opened(path) as file:  # no HDF5: the labels are another file
+            if look_up(file, OBS, path) is not None:
+                labels = ", but for the labels" if source.has_labels() else "; keep its labels with `y=obs/NAME`"
+                note(f"{path}: the table obs is left out{labels}")
+                return
 
 
 def table_of(source: Source) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named
-from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, table_of
+from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, say_left_out, table_of
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.reading.plan import least_budget
 from streammargin.sizes import parse_size
@@ -66,6 +66,7 @@ def shuffle(
     given = data if isinstance(data, str) else list(data)
     with open_source(given, x=x, y=y) as source, temporary_folder(output) as folder:
         check_apart({"the output": output}, source.files())
+        say_left_out(source)
         spill = Spill(folder)
         least = least_budget(source)
         held = source.names_bytes()

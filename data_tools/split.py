@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named, number
-from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, table_of
+from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, say_left_out, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.sources.hdf5.write import writing
@@ -65,6 +65,7 @@ def split(
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one file empty; choose another `test_size`")
         names = source.feature_names()
+        say_left_out(source)
         kind = (source.dtype, source.sparse, source.features, names, label_of(source), kept_name(x))
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows

@@ -22,7 +22,8 @@ from streammargin.kinds import ALL_THREADS, ColumnName, ColumnNames, threads_of
 from streammargin.options.table import read_by
 from streammargin.ordered import files_read, is_ordered
 from streammargin.sources.base import Source
-from streammargin.wording import counted, one_line, short
+from streammargin.sources.names import listed
+from streammargin.wording import counted, one_line, short, warn
 from streammargin.workers import Workers
 
 
@@ -131,6 +132,7 @@ def _wanted(model: Any, options: argparse.Namespace) -> Fields:
     )
 
 
+OF_ANNDATA = {"X", "obs", "var", "uns", "obsm", "varm", "layers", "raw", "obsp", "varp"}  # all that it loads
 WRITTEN_CHARACTERS = 16 << 20  # characters of text that are written at a time
 
 
@@ -302,6 +304,12 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: in
     parts = []
     with writes(path, (OSError, RuntimeError)), writable(path, "r+") as (file, disk):
         obs = file["obs"]
+        if others := sorted(file.keys() - OF_ANNDATA):
+            warn(
+                f"{data} has {listed(others)} beside the cells: the copy leaves this out, as anndata would not load it"
+            )
+        for other in others:
+            del file[other]
         if likely:
             table = _within(file, "obsm").create_dataset(probable, (rows or 0, len(classes)), "f8")
             told = classes.astype(h5py.string_dtype()) if text else classes

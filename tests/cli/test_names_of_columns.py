@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.cli.main import main
+from streammargin.data_tools.convert import convert
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -140,6 +141,14 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
     assert likely.obs["guess"].tolist() == after.obs["guess"].tolist()
     np.testing.assert_array_equal(likely.obsm["guess_probability"], loaded.predict_proba(path))
     assert likely.uns["guess_classes"].tolist() == loaded.classes_.tolist() and (likely.X != before.X).sum() == 0
+    made = tmp_path / "made.h5ad"
+    convert(path, str(made), y="obs/kind")  # the labels beside the cells, which anndata does not load
+    done = here("predict", model, made, "--obs", "guess", "-o", out, "--force")
+    assert done.returncode == 0 and "made.h5ad has y beside the cells: the copy leaves this out" in done.stderr
+    assert anndata.read_h5ad(out).obs["guess"].tolist() == after.obs["guess"].tolist()
+    with h5py.File(made) as file:
+        assert "y" in file
+    made.unlink()
     likely.obs = likely.obs.drop(columns="guess")
     likely.write_h5ad(tmp_path / "twice.h5ad")
     done = here("predict", model, tmp_path / "twice.h5ad", "--obs", "guess", "--probability", "-o", tmp_path / "b.h5ad")

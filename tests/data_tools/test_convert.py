@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.data_tools.main import main
+from streammargin.data_tools.shuffle import shuffle
+from streammargin.data_tools.split import split
 from streammargin.errors import DataError, OutputError
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables.file_format import FileFormat
@@ -257,6 +259,17 @@ def test_obs_and_the_name_of_a_layer_go_along(tmp_path):
         assert np.concatenate(list(source.labels())).tolist() == ["B", "T"] * 3
     with h5py.File(tmp_path / "b.h5") as file:
         assert set(file) == {"layers", "obs"} and np.array_equal(file["layers/counts"], np.eye(6, 4))
+
+
+@pytest.mark.parametrize(
+    "y, said", [(None, '; keep its labels with y="obs/NAME"'), ("obs/kind", ", but for the labels")]
+)
+def test_obs_that_stays_behind_is_told(tmp_path, y, said, caplog):
+    caplog.set_level("INFO", "streammargin")
+    path, out = cells(tmp_path / "a.h5ad"), str(tmp_path / "b.h5")
+    shuffle(path, out, x="layers/counts", y=y)
+    split(path, out, str(tmp_path / "c.h5"), x="layers/counts", y=y, force=True)
+    assert [one.message for one in caplog.records] == 2 * [f"{path}: the table obs is left out{said}"]
 
 
 def test_like_takes_the_rows_that_the_model_was_trained_on(tmp_path):

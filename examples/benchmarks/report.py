@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import statistics
 from typing import Any, NamedTuple
 
 from examples.benchmarks.sides import OURS
@@ -43,10 +44,13 @@ def table(rows: list[Row]) -> str:
             lines = [f"{loss}, seconds to {gap}: {LEGEND}", "",
                      f"| set | C | {' | '.join(sides)} | best peer / ours |",
                      "|" + "---|" * (len(sides) + 3)]  # fmt: skip
+            ratios: dict[float, list[str]] = {}
             for name, C in dict.fromkeys((row["set"], row["C"]) for row in of_loss):
                 by_side = {row["side"]: row for row in of_loss if (row["set"], row["C"]) == (name, C)}
                 cells = [figure(by_side[side], gap) if side in by_side else "" for side in sides]
-                lines.append(f"| {name} | {C:g} | {' | '.join(cells)} | {ratio(by_side, gap)} |")
+                ratios.setdefault(C, []).append(ratio(by_side, gap))
+                lines.append(f"| {name} | {C:g} | {' | '.join(cells)} | {ratios[C][-1]} |")
+            lines += [f"| geometric mean | {C:g} |{' |' * len(sides)} {mean(ratios[C])} |" for C in ratios]
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -67,6 +71,12 @@ def ratio(by_side: dict[str, Row], gap: str) -> str:
         return f"{min(theirs) / own:.2f}"
     late = any(point["suboptimality"] <= float(gap) for row in peers for point in row["points"])
     return f"> {int(ours['limits'][gap] / own)}" if late or any(map(cut_off, peers)) else "never"
+
+
+def mean(ratios: list[str]) -> str:
+    """The geometric mean of ratios; > 20 counts as 20, and a peer that never gets there does not count."""
+    known = [max(0.01, float(one.removeprefix("> "))) for one in ratios if one not in ("-", "never")]
+    return f"{statistics.geometric_mean(known):.2f}" if known else "-"
 
 
 def cut_off(row: Row) -> bool:

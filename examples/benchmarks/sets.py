@@ -142,6 +142,16 @@ def _noise(data: str, path: str, fewer: int | None, rows: int = 2_000, features:
         writer.append(Batch(X[:fewer], None, None, None, y[:fewer], None))
 
 
+def _smooth(data: str, path: str, fewer: int | None, rows: int = 7_291, features: int = 256) -> None:
+    """Rows whose next columns are alike, as pixels are: random walks; the sign of a noisy score."""
+    random = np.random.default_rng(6)
+    X = np.cumsum(random.standard_normal((rows, features)), axis=1) / np.sqrt(features)
+    scores = X @ random.standard_normal(features)
+    y = np.where(scores + 0.5 * scores.std() * random.standard_normal(rows) > 0.0, 1, -1)
+    with writing(path, True, np.float32, sparse=False, features=features) as writer:
+        writer.append(Batch(X[:fewer].astype(np.float32), None, None, None, y[:fewer], None))
+
+
 TOPICS = "CCAT", "ECAT", "GCAT", "MCAT"
 TEXT = {"features": 47_000, "sparse": True, "nonzeros": 75, "noise": 0.1, "seed": 1}
 SETS = {
@@ -160,6 +170,7 @@ SETS = {
     "D": Set("D: dense and separable, 12,000 x 784", _apart),
     "C": Set("C: dense and overlapping, 300,000 x 100", generated(300_000, features=100, noise=0.1, seed=3)),
     "E": Set("E: noise, 2,000 x 500", _noise),
+    "F": Set("F: dense, columns alike, 7,291 x 256", _smooth),
     "imdb": Set("IMDB 1-3-grams", _imdb, "imdb/imdb_reviews_50k.tsv.bz2"),
     "B": Set("B: text-like, 400,000 x 200,000",
              generated(400_000, **{**TEXT, "features": 200_000, "nonzeros": 80, "seed": 2})),

@@ -89,6 +89,7 @@ def test_a_peer_is_slower_only_if_it_was_cut_off_or_got_there_late(stopped, poin
     ours = {"reached": {"1e-3": {"median": 0.0975}}, "limits": {"1e-3": 2.0}}
     assert report.ratio({"streammargin auto": ours, "peer": peer}, "1e-3") == said
     assert report.ratio({"streammargin auto": ours}, "1e-3") == "-"
+    assert report.mean([said, "0.25", "never"]) == {"> 20": "2.24", "4.00": "1.00"}.get(said, "0.25")
 
 
 def test_the_objective_is_that_of_every_row_by_itself(module):

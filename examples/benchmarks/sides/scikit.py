@@ -47,6 +47,8 @@ def logistic(method: str) -> Any:
 
 SIDES = {
     "LinearSVC": Side(("hinge", "squared_hinge"), DUAL, prepare, svc),
-    "LogisticRegression lbfgs": Side(("logistic",), SMOOTH, prepare, logistic("lbfgs")),
-    "LogisticRegression newton-cholesky": Side(("logistic",), SMOOTH, prepare, logistic("newton-cholesky")),
+    **{
+        f"LogisticRegression {method}": Side(("logistic",), SMOOTH, prepare, logistic(method))
+        for method in ("lbfgs", "newton-cg", "newton-cholesky")
+    },
 }

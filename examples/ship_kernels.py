@@ -3,7 +3,8 @@
 Child processes run examples/kernel_trainings.py with the sources of the wheel and an empty cache. Their environment
 names a processor: x86-64-v3, or generic arm64. What they compiled goes into a copy of the wheel, with a manifest and
 checksums (streammargin/compiled/shipped.py says when it is taken). The copy is tagged for this version of Python and
-this system. Do this last: a change in one source makes all kernels useless.
+this system. Printed are the number of kernels, their size, and the CPU seconds of these processes. Do this last: a
+change in one source makes all kernels useless.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ def main() -> None:
         raise SystemExit(f"no kind of processor is named for {os.uname().machine}")
     files = objects_of(options.wheel, options.kinds, options.quick)
     path = written(options.wheel, files, options.out or options.wheel.parent, options.tag)
-    print(f"{path}: {len(files) - 1} kernels, {path.stat().st_size / 2**20:.1f} MiB")
+    seconds = sum(os.times()[2:4])  # of the children
+    print(f"{path}: {len(files) - 1} kernels, {path.stat().st_size / 2**20:.1f} MiB, made in {seconds:.0f} CPU s")
 
 
 if __name__ == "__main__":

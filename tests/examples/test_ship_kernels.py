@@ -76,7 +76,7 @@ def wheel(tmp_path_factory):
     script = str(ROOT / "examples" / "ship_kernels.py")
     out = run(sys.executable, script, str(plain), "--out", str(home), "--quick", "--kinds", "dense:float64")
     (wheel,) = home.glob("*.whl")
-    assert str(wheel) in out[-1] and f"-cp3{sys.version_info.minor}-none-" in wheel.name
+    assert str(wheel) in out[-1] and out[-1].endswith(" CPU s") and f"-cp3{sys.version_info.minor}-none-" in wheel.name
     return wheel
 
 

@@ -70,8 +70,9 @@ def from_tables(stack: ExitStack, data: object, options: Options) -> tuple[objec
         if isinstance(cv, Folds) and cv.by is not None:  # written beside the rows, as tasks are
             cv = cv.replace(by=TASKS)
         return source, _without(options, ["y", "sample_weight", *TABLE_OPTIONS], valid=valid, tasks=tasks, cv=cv)
-    if is_table(data) and given:
-        raise UsageError(f"`{given[0]}` is for tables that hold their labels; add them as a column, and name it in `y`")
+    if given and is_table(data[0] if isinstance(data, tuple) and data else data):
+        how = "add them as a column, and name it in `y`, as train(frame, `y=NAME`)"
+        raise UsageError(f"`{given[0]}` is for tables that hold their labels; {how}")
     spooled_away = is_spooled(data, options)
     given = [name for name in given if not (spooled_away and name == SPOOL)]
     if given and all(map(is_source, paths_of(data))):  # else it is said what a file is not

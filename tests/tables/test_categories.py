@@ -230,8 +230,13 @@ def test_categories_that_cannot_be(options, message):
         sm.train(pd.DataFrame({"zip": TEXT, "t": LABELS}), y="t", **options)
     with pytest.raises(UsageError, match="categorical is for tables"):
         sm.train((np.eye(2), [0, 1]), categorical="a")
-    with pytest.raises(UsageError, match="for tables that hold their labels; add them as a column, and name it in y"):
-        sm.train(pd.DataFrame({"zip": TEXT}), y=LABELS, categorical="zip")
+    frame, said = (
+        pd.DataFrame({"zip": TEXT}),
+        "tables that hold their labels; add them as a column, and name it in y, as",
+    )
+    for given, more in ((frame, {"y": LABELS}), ((frame, LABELS), {})):
+        with pytest.raises(UsageError, match=f"{said} train.frame, y="):
+            sm.train(given, categorical="zip", **more)
 
 
 def test_held_out_rows_are_read_alike(tmp_path):

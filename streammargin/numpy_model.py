@@ -5,8 +5,8 @@
     model = NumpyModel("income.npz")
     model.predict([{"age": 39, "work": "state"}, {"age": None, "work": "own"}])
 
-It takes linear models, alone or behind the map rff. Rows are an array (n, d), a sparse matrix of SciPy, or a table.
-This is a frame, a dict of columns or of one row, or a list of dicts. 12.3% is 12.3. Dates are Python's or 2024-01-31.
+It takes linear models, alone or behind the map rff. Rows are an array (n, d), a sparse matrix of SciPy, or a table:
+a frame, a dict of columns or of one row, or dicts with all fields. 12.3% is 12.3. Dates are Python's or 2024-01-31.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class NumpyModel:
     def predict(self, data: Any, unknown: str = "error") -> np.ndarray:
         """Labels, or numbers, (n,), or (n, outputs); arguments as for `decision_function`."""
         found = self.decision_function(data, unknown)
-        several = found.ndim == 2 and self.outputs is None
-        codes = found.argmax(axis=1) if several else (found > 0.0).astype(np.intp)
+        codes = found.argmax(axis=1) if found.ndim == 2 and self.outputs is None else (found > 0.0).astype(np.intp)
         return self.classes_[codes] if len(self.classes_) else found
 
     def predict_proba(self, data: Any, unknown: str = "error") -> np.ndarray:
@@ -81,7 +80,8 @@ class NumpyModel:
             names = [column["name"] for column in columns] if self._table["named"] else list(table)
             missing = [name for name in names if name not in table]
             if missing or len(names) != len(columns) or not columns:
-                raise ValueError(f"the table lacks the column {missing[0]}" if missing else "the columns have no names")
+                lacks = f"the table lacks the column {missing[0]}, or a row lacks that field; None is a missing value"
+                raise ValueError(lacks if missing else "the columns have no names")
             parts = [numbers_of(*each, unknown) for each in zip(columns, map(table.get, names), strict=True)]
             X = np.hstack(parts).astype(self._table["dtype"]).astype(np.float64)
         if X.ndim != 2 or X.shape[1] != self._features:
@@ -188,7 +188,7 @@ def table_of(data: Any) -> Mapping[Any, Any] | None:
     if isinstance(data, Mapping):
         return data if any(map(np.ndim, data.values())) else {name: [value] for name, value in data.items()}
     if isinstance(data, Sequence) and len(data) and isinstance(data[0], Mapping):
-        return {name: [row.get(name) for row in data] for name in dict.fromkeys(name for row in data for name in row)}
+        return {name: [row[name] for row in data] for name in data[0] if all(name in row for row in data)}
     return {name: data[name] for name in data.columns} if hasattr(data, "columns") else None
 
 
@@ -222,8 +222,8 @@ def number_of(one: Any, spelling: str) -> float:
     yes, _, no = (spelling or "true/false").partition("/")
     if isinstance(one, str) and no and one.lower() in (yes, no):
         return float(one.lower() == yes)
-    if isinstance(one, str) and (spelling or "_" in one):
-        raise ValueError(f"{one!r} is text; give the number, such as 12.3 for 12.3%")
+    if isinstance(one, str) and (spelling or "_" in one or not one):
+        raise ValueError(f"{one!r} is text; give the number, such as 12.3 for 12.3%; None is a missing value")
     return float(one)
 
 

@@ -173,6 +173,7 @@ def test_the_rows_of_a_table_are_those_of_the_training(trained):
         ),
         ({"hours": None}, "row 1, column hours: the value is missing, and no training row lacked it"),
         ({"hours": "12%"}, "row 1, column hours: .*12%"),
+        ({"hours": " "}, "row 1, column hours: '' is text; give the number, .*; None is a missing value"),
         ({"paid": "maybe"}, "row 1, column paid: 'maybe' is text; give the number"),
         ({"since": "5/11/2023"}, "row 1, column since: Error parsing datetime"),
         ({"hours": math.inf}, "row 1: a value is not finite"),
@@ -185,6 +186,16 @@ def test_a_bad_row_is_named(tmp_path, change, words):
     rows = plain(frame.drop(columns="income"))[:2]
     with pytest.raises(ValueError, match=words):
         NumpyModel(tmp_path / "m.npz").predict([rows[0], {**rows[1], **change}])
+
+
+@pytest.mark.parametrize("fields", [{"work"}, {"work", "hours"}])
+def test_a_field_that_one_of_the_dicts_lacks_is_never_a_missing_value(tmp_path, fields):
+    sm.train(people(), y="income", dates=True, missing="mean", tol=0.1).model.save(tmp_path / "m.npz")
+    model, rows = NumpyModel(tmp_path / "m.npz"), plain(people().drop(columns="income"))[:3]
+    assert len(model.predict(rows)) == len(model.predict([rows[0], rows[1] | {"id": 3}, rows[2] | {"work": None}])) == 3
+    rows[1] = {name: value for name, value in rows[1].items() if name not in fields} | {"wrok": "own"}
+    with pytest.raises(ValueError, match="or a row lacks that field; None is a missing value"):
+        model.predict(rows)
 
 
 def test_one_dict_is_one_row(tmp_path):

@@ -1,11 +1,12 @@
-"""Several outputs at once, beside scikit-learn: one W for all classes, and several targets.
+"""Several outputs at once, beside scikit-learn: one W for all classes, and several targets; one target beside Ridge.
 
-    python -m examples.benchmarks.outputs defaults|softmax|joint_hinge|targets|lasso [--data FOLDER] [--repeats 3]
+    python -m examples.benchmarks.outputs defaults|softmax|joint_hinge|targets|lasso|ridge [--data FOLDER] [--repeats 3]
 
 `defaults` has MarginClassifier, LogisticRegression and LinearSVC as they are, with 5 folds. It prints the mean
 accuracy, its difference to LogisticRegression's with the standard error of the folds, and the CPU seconds of the fits.
 `softmax` and `joint_hinge` have CPU seconds to a suboptimality. `targets` has the passes of each loss and penalty over
-generated rows, and `lasso` MultiTaskLasso, that of skglm as well. Both sides have a penalised constant of 1 in
+generated rows, and `lasso` MultiTaskLasso, that of skglm as well. `ridge` has one target of 20,000 x 100 rows of 30
+factors. Both sides have a penalised constant of 1 in
 `softmax` and `joint_hinge`, and columns divided by their largest value. Peers are held to the same objective, at their
 loosest tolerance that reaches it; the optimum is the dual that ours certify. BLAS has one thread; both sides take
 turns.
@@ -23,6 +24,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -31,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn.datasets
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, MultiTaskLasso
+from sklearn.linear_model import LogisticRegression, MultiTaskLasso, Ridge
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -43,6 +45,7 @@ from examples.benchmarks.sides.scikit import DUAL, SMOOTH
 
 OWN = ("iris", "wine", "digits", "breast_cancer")  # scikit-learn's
 STORED = ("a9a", "covtype20k", "htru2", "mushrooms", "rcv1topics", "mnist10")  # of which `--rows` are drawn
+Size = Callable[[np.ndarray], float]
 LEAST, MOST = 0.1, 20.0  # CPU seconds of one measurement; times ours after which a peer is not asked again
 
 
@@ -263,21 +266,46 @@ def lasso(options: argparse.Namespace) -> None:
         given = {"loss": "squared_error", "penalty": "l21", "C": C, "bias": 0, "passes": 10**4}
         best = sm.train((X, Y), tol=1e-8, **given).certificate.dual
         for gap, (name, peer) in itertools.product(map(float, options.gaps.split(",")), peers.items()):
-            table(C, gap, *beside_lasso(X, Y, {**given, "tol": gap}, best, options.repeats, name, peer))
+            kind = partial(peer, alpha=1.0 / (len(X) * C))
+            table(C, gap, *beside_peer(X, Y, {**given, "tol": gap}, best, options.repeats, name, kind, rows_norm))
 
 
-def beside_lasso(
-    X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: float, repeats: int, name: str, kind: Any
+def rows_norm(W: np.ndarray) -> float:
+    """The norm of l21: of the weights of each column."""
+    return float(np.linalg.norm(W, axis=0).sum())
+
+
+def half_square(W: np.ndarray) -> float:
+    return 0.5 * float(np.sum(W**2))
+
+
+def ridge(options: argparse.Namespace) -> None:
+    """Ridge with its own choice of a solver: alpha is 1 / C, to the objective of ours."""
+    random = np.random.default_rng(0)
+    factors = random.standard_normal((20_000, 30)) @ random.standard_normal((30, 100)) / np.sqrt(30.0)
+    X = factors + 0.1 * random.standard_normal(factors.shape)
+    y = X @ random.standard_normal(100) + random.standard_normal(len(X))
+    table("C", "gap", "ours, s", "peer", "its, s", "peer / ours")
+    for C in map(float, options.C.split(",")):
+        given = {"loss": "squared_error", "C": C, "bias": 0, "passes": 10**4}
+        best = sm.train((X, y), tol=1e-8, **given).certificate.dual
+        for gap in map(float, options.gaps.split(",")):
+            kind = partial(Ridge, alpha=1.0 / C)
+            table(C, gap, *beside_peer(X, y, {**given, "tol": gap}, best, options.repeats, "Ridge", kind, half_square))
+
+
+def beside_peer(
+    X: np.ndarray, Y: np.ndarray, given: dict[str, Any], best: float, repeats: int, name: str, kind: Any, penalty: Size
 ) -> tuple[Any, ...]:
-    """Seconds of ours, the name of a peer, its seconds, and their ratio, for one gap."""
-    C, gap = given["C"], given["tol"]
+    """Seconds of ours, the name of a peer, its seconds, and their ratio, for one gap of the squared error."""
+    C, gap, targets = given["C"], given["tol"], Y.reshape(len(X), -1)
 
     def good(W: np.ndarray) -> bool:
-        value = float(np.linalg.norm(W, axis=0).sum() + 0.5 * C * np.sum((Y - X @ W.T) ** 2))
+        value = penalty(W) + 0.5 * C * float(np.sum((targets - X @ np.atleast_2d(W).T) ** 2))
         return value - best <= gap * value
 
     def model(tol: float) -> Any:
-        return kind(alpha=1.0 / (len(X) * C), tol=tol, fit_intercept=False, max_iter=10**5)
+        return kind(tol=tol, fit_intercept=False, max_iter=10**5)
 
     def ours() -> Any:
         return sm.train((X, Y), **given)
@@ -297,6 +325,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "joint_hinge": lambda options: one_objective(options, "hinge"),
     "targets": targets,
     "lasso": lasso,
+    "ridge": ridge,
 }
 
 

@@ -3,8 +3,8 @@
     python -m examples.benchmarks.in_arrays [--repeats 5]
     python -m examples.benchmarks.in_arrays --hinge [--repeats 60]
 
-It prints CPU ms of a fit once all kernels are compiled, medians of both in turns, at C = 1 and a gap of 1e-3. --hinge
-has two classes and the hinge, beside LinearSVC as it is.
+It prints CPU ms of a fit once all kernels are compiled, medians of both in turns, at C = 1 and a gap of 1e-3. With
+--hinge, two classes and the hinge are beside LinearSVC as it is.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
 from streammargin.cli.remarks import Remarks
-from streammargin.errors import UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.json_values import to_plain
 from streammargin.ordered import is_ordered
 from streammargin.sizes import parse_size
@@ -45,7 +45,7 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
     from streammargin.verification import verify
 
     names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
-    data, valid, first = options.data, options.valid, options.data[0]
+    data, valid, first, spooled = options.data, options.valid, options.data[0], dict[str, str]()
     with ExitStack() as stack:
         if not (os.path.isfile(first) and h5py.is_hdf5(first)) and is_ordered(data):
             from streammargin.respooled import RespooledRows, header_of
@@ -53,14 +53,20 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
             stack.enter_context(Remarks())
             header = header_of(options.model, memory)
             rows = RespooledRows(options.model, header, stack, names, memory, options.spool, options.unknown)
-            spooled = [rows.written(data)]
+            spooled = {rows.written(data): ", ".join(data)}
             if valid is not None and is_ordered(valid):
                 valid = rows.held_out().written([valid], ".verify.valid.h5")
-                spooled.append(valid)
-            data, names = spooled[:1], {"spooled": spooled}
+                spooled[valid] = options.valid
+            data, names = [*spooled][:1], {"spooled": spooled}
         if data is options.data and (options.spool is not None or options.unknown != "error"):
             raise UsageError("`spool` and `unknown` are for tables; leave them out")
-        return verify(options.model, data, valid, memory=memory, **names)
+        try:
+            return verify(options.model, data, valid, memory=memory, **names)
+        except DataError as error:  # nobody knows the name of a spool
+            told = error.raw
+            for path, given in spooled.items():
+                told = told.replace(path, given)
+            raise type(error)(told) from None
 
 
 def run(options: argparse.Namespace) -> int:

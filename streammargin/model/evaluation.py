@@ -17,7 +17,7 @@ from streammargin.losses import is_numeric
 from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
-from streammargin.model.rows import AnyRows, ModelRows
+from streammargin.model.rows import AnyRows, ModelRows, told_row
 from streammargin.model.scoring import BUDGET, Scorer
 from streammargin.points.base import Answer, answered, exact
 from streammargin.reading.plan import least_budget
@@ -134,9 +134,8 @@ class OfClasses(Tally):
         codes = np.array(self.codes.of(values), np.intp)[inverse]
         if np.any(codes < 0):
             bad = int(np.flatnonzero(codes < 0)[0])
-            where, row = source.label_place(piece.first + bad)
             raise DataError(
-                f"{where}: row {row} has the label {short(raw[bad])}, unknown to the model; "
+                f"{told_row(source, piece.first + bad)} has the label {short(raw[bad])}, unknown to the model; "
                 f"its labels are {self.codes.matcher.listed()}"
             )
         return codes

@@ -52,6 +52,14 @@ def rows_of(found: Ordered) -> Iterator[ModelRows]:
 AnyRows = Source | Ordered
 
 
+def told_row(rows: AnyRows, row: int) -> str:
+    """Where a row of the latest block is, for messages: in a table its line."""
+    if isinstance(rows, Ordered) and rows.line is not None:
+        return f"{rows.name}, {rows.line(row)}"
+    where, row = rows.label_place(row)
+    return f"{where}: row {row}"
+
+
 class TaskedRows(View):
     """The rows of a source with the numbers of their tasks, of a model that has weights for each task, and names.
 

@@ -61,7 +61,8 @@ class Ordered:
     order; None if there are none. `count`: of the rows, if a header says it; of the first one of several files. `key`:
     a text that changes with the files that are read. `matched`: the columns are those of the model that scores them.
     `empty`: there may be no rows. `beside`: names of columns that may be labels. `x`: the name of the rows in the file
-    that is written. `obs`: the group of HDF5 with the table of cells, which is copied, or None.
+    that is written. `obs`: the group of HDF5 with the table of cells, which is copied, or None. `line`: where a row of
+    the latest batch is in its table, if they are of one.
     """
 
     batches: Iterator[Batch]
@@ -79,6 +80,7 @@ class Ordered:
     beside: Sequence[str] = ()
     x: str = "X"
     obs: Any = None
+    line: Callable[[int], str] | None = None
     before: str = field(init=False)
 
     def __post_init__(self) -> None:

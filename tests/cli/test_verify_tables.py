@@ -168,3 +168,13 @@ def test_values_with_a_mask_are_verified(capsys):
         file["obs/text/mask"][3] = True
     assert main(["verify", "m.npz", "cells.h5ad"]) == 65
     assert "a row has no label in /obs/text; drop it" in capsys.readouterr().err
+
+
+def test_an_unknown_label_is_told_in_the_file_that_was_named(capsys):
+    FRAME.to_csv("rows.csv", index=False)
+    FRAME.assign(income=np.where(FRAME.index == 4, "odd", FRAME.income)).to_csv("odd.csv", index=False)
+    train("rows.csv", *HOW)
+    assert main(["evaluate", "m.npz", "odd.csv"]) == 65
+    assert "odd.csv, line 6 has the label odd, unknown to the model" in capsys.readouterr().err
+    assert main(["verify", "m.npz", "odd.csv"]) == 65
+    assert "error: odd.csv: the label of row 4 is new, odd" in capsys.readouterr().err

@@ -1,9 +1,11 @@
 """A spool is used again only while its files are what they were, whatever their sizes and times say."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +210,7 @@ def test_a_spool_whose_header_is_damaged_is_refused(tmp_path):
 
 TWO = """
 import sys
+import time
 import streammargin as sm
 print(sm.train("table.csv", y="y", C=float(sys.argv[1]), missing=sys.argv[2] or None, spool=".").certificate.primal)
 """
@@ -234,3 +237,13 @@ def test_two_trainings_of_one_table_at_once(tmp_path, missing):
         alone = sm.train(str(tmp_path / "table.csv"), y="y", C=float(C), missing=how or None)
         assert float(out) == pytest.approx(alone.certificate.primal, rel=1e-9)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv", "table.csv.rows.h5"]
+
+
+def test_a_training_that_waits_for_the_spool_of_another_says_so(monkeypatch, caplog):
+    caplog.set_level("INFO", "streammargin")
+    frame(rows=50).to_csv("t.csv", index=False)
+    with open("t.csv") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(other, fcntl.LOCK_UN))  # who waits sees its end
+        sm.train("t.csv", y="y", tol=0.5, spool=".")
+    assert "t.csv: waiting for the program that has locked it, such as another training" in caplog.messages

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 
 from streammargin.cli.options import name
-from streammargin.cli.remarks import say
+from streammargin.cli.remarks import Remarks, say
 from streammargin.files import check_apart, check_output
 
 FORMS = ("json", "onnx", "liblinear", "celltypist", "csv")  # as of model/exports/files.py, which is loaded later
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
     check_output(options.output, options.force)
     check_apart({"the export": options.output}, [options.model])
-    export(load_model(options.model, options.memory), options.to, options.output, options.force)
+    with Remarks(logging.INFO):
+        export(load_model(options.model, options.memory), options.to, options.output, options.force)
     say(f"model written to {options.output}, as {options.to}")
     return 0

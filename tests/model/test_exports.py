@@ -280,7 +280,8 @@ def test_onnx_of_rows_of_numbers(name, session, tmp_path):
 
 @pytest.mark.parametrize("words", [3, 1000])
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_onnx_of_a_table(loss, words, session, tmp_path, monkeypatch):
+def test_onnx_of_a_table(loss, words, session, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "streammargin")
     model, rows = table(monkeypatch, loss, pair=False, words=words)
     given = {name: rows[name].to_numpy()[:, None] for name in rows}
     given["work"] = np.where(rows["work"].isna(), "", rows["work"]).astype(object)[:, None]
@@ -289,6 +290,7 @@ def test_onnx_of_a_table(loss, words, session, tmp_path, monkeypatch):
     given["grade"] = rows["grade"].to_numpy().astype(np.int64)[:, None]
     given["hours_a_week"] = given.pop("hours a week")
     agrees(session(written(model, "onnx", tmp_path), given), model, rows)
+    assert caplog.messages[-1].startswith("strip blanks around the text of work before it is scored")
 
 
 def test_onnx_refuses_what_float32_would_spoil(tmp_path, monkeypatch):

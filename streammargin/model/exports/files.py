@@ -19,9 +19,10 @@ from streammargin.model.calibration import COUNTS, SCALE
 from streammargin.model.exports.parts import LinearParts, taken
 from streammargin.model.linear import LinearModel
 from streammargin.model.scoring import Scorer
+from streammargin.sources.names import listed
 from streammargin.sources.schema import CATEGORY, DATE, NUMBER, OTHER, TEXT, Column, Schema
 from streammargin.transforms.clipped import Clipped
-from streammargin.wording import one_line, shown
+from streammargin.wording import note, one_line, shown
 
 EXPORTED_ROWS = 1 << 14  # that are in memory at once
 EXPORTED_COLUMNS = {"class": "string", "column": "string", "word": "string", "weight": "float64",
@@ -265,6 +266,10 @@ def onnx_bytes(model: Model) -> bytes:
     except ImportError as error:
         raise UsageError(f"{NEEDED} ({error})") from None
     inputs = _inputs(parts)
+    if texts := [name for name, kind in inputs if type(kind).__name__.startswith("String")]:
+        note(
+            f"strip blanks around the text of {listed(texts)} before it is scored: the model does so, the file does not"
+        )
     options = {} if parts.numeric else {"zipmap": False} if parts.link else {"raw_scores": True}
     found = to_onnx(made, initial_types=inputs, options={id(made[-1]): options})
     return bytes(found.SerializeToString())

@@ -323,6 +323,9 @@ def test_the_first_point_that_stays_within_the_error(module):
         ("folds", ["large", "--rows", 3000], r"logistic .* reads \d.*\nhinge .* worst gap \d\S+e-0[4-9] .* passes \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),
+        ("few_columns", ["--rows", 800, "--columns", 20, "--repeats", 1, "--shares", ".1"], r"l1 \| 0.1 \| \d+ \| 0"),
+        ("in_arrays", ["--hinge", "--repeats", 1], r"60 x 5 \| \S+ ms \| \S+ ms \|\n\| breast cancer"),
+        ("first_fit", ["--only", "table", "--patience", 2], r"table \| \S+ CPU s, \d+ kernels"),
         (
             "margin",
             ["DIR", "--only", "lp", "--rows", 60, "--solvers", "active-set", "--repeats", 1],

@@ -6,7 +6,7 @@
     model.predict([{"age": 39, "work": "state"}, {"age": None, "work": "own"}])
 
 It takes linear models, alone or behind the map rff. Rows are an array (n, d), a sparse matrix of SciPy, or a table.
-This is a frame, a dict of columns or of one row, or dicts with all fields. 12.3% is 12.3. Dates are Python's or 2024-01-31.
+This is a frame, a dict of columns or a row, or dicts with all fields. 12.3% is 12.3. Dates are Python's or 2024-01-31.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from streammargin.wording import counted, in_shell, printable, short, shortened
 NAMED = 5  # names
 NAME_FACT, TOP_FACT, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"
 OF_PROGRAMS = ("problem", "measured_rows", HELD_OUT)  # facts that only --json shows as they are
+REMARK = "remark"  # on the weights
 WORDS = "words"  # of a hashed column
 
 
@@ -79,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
     top, overall, table = facts.pop(TOP_FACT, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
+    remark = facts.pop(REMARK, "")
     if held_out := facts.get(HELD_OUT):
         facts["rows"] = f"{facts['rows'] - held_out} trained on, {held_out} held out"
     schema = None if table is None else Schema.from_plain(table)
@@ -96,6 +98,8 @@ def run(options: argparse.Namespace) -> int:
         print("columns by their effect on all scores:")
     for one in overall:
         print(f"{one['effect']:>12.5g}  {_name(one)}")
+    if remark:
+        print(remark)
     if top and hashed and options.words is None:
         print("--words TABLE names the words of numbered columns; TABLE has the texts")
     return 0
@@ -183,7 +187,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     if options.top is not None:
         if not isinstance(model, LinearModel):
             raise UsageError("--top shows the weights of columns, and this model has none: it is not linear")
-        top[TOP_FACT] = model.top_features(options.top)
+        top = {TOP_FACT: model.top_features(options.top), REMARK: in_shell(model.remark)}
         if len(model.coef_) > 1:
             top[OVERALL] = model.top_columns(options.top)
     if options.words is not None:

@@ -13,6 +13,11 @@ from streammargin.points.base import Answer
 from streammargin.points.linear import LinearPoint
 from streammargin.wording import shown
 
+CARRIED = (
+    "the constant is penalised and `scale=std` keeps means of sparse rows: levels and noise may carry a part of it "
+    "and rank high; `bias=free` ends this"
+)
+
 
 class LinearModel(Model):
     """Scores x . coef + intercept.
@@ -53,6 +58,11 @@ class LinearModel(Model):
         labels: list[Any] = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
         return self.outputs or self.tasks or labels
 
+    @property
+    def remark(self) -> str:
+        """What makes some columns rank too high, with options in backquotes; "" for nothing."""
+        return CARRIED if (self.header.get("problem") or {}).get("carried") is True else ""
+
     def scaled_weights(self, line: int) -> np.ndarray | None:
         """A row of coef_ times the standard deviations of the columns, (d,): effects on the score; None if unknown."""
         return None if self.moments is None else self.coef_[line] * self.moments[1]
@@ -66,7 +76,7 @@ class LinearModel(Model):
         regressor, the name of an output or a task. The name is None without column names. `weight` is for unscaled
         columns, and `scaled_weight` is it times the standard deviation, or None. `feature_names` (d,): names for a
         model without them, as `get_feature_names_out` of a vectorizer. Raises UsageError for n < 1, or another number
-        of names.
+        of names. `remark` says if some rank too high.
         """
         count, found, named = _count(n), [], self._names_or(feature_names)
         for line, (label, weights) in enumerate(zip(self.labels_of_weights, self.coef_, strict=True)):

@@ -32,6 +32,7 @@ from streammargin.report.charts import (
     tried_in,
 )
 from streammargin.report.html import STYLE, card, cut, escaped, listed, number, percent, rows_told, seconds, table
+from streammargin.wording import in_shell
 
 
 @dataclass(frozen=True)
@@ -380,6 +381,7 @@ def _repeat(of: Facts) -> Iterator[str]:
 
 
 def explained(of: Facts, any_there: bool) -> str:
+    """The sentences above the charts of weights."""
     if not any_there:
         linear = hasattr(of.model, "coef_")
         return "" if linear else "This model compares rows with rows, and has no weight for a column."
@@ -388,6 +390,8 @@ def explained(of: Facts, any_there: bool) -> str:
         f" streammargin info MODEL --top {RANKED_COLUMNS} --words TABLE names the words of numbered columns." * hashed
     )
     words = f" Hashed columns have the words of {escaped(of.tested)}, the most frequent first." if of.words else words
+    if remark := in_shell(of.model.remark):
+        words += f" Beware: {escaped(remark)}."
     measured = of.header.get("measured_rows")
     if of.model.moments is None or measured is None:
         return (

@@ -67,6 +67,7 @@ class Job:
     watched: with a checkpoint, the training and held-out sources as stored;
     names: (d,) column names, or None;
     start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0;
+    carried: whether columns carry a part of the constant, see `LinearModel.remark`;
     label_column: of the table that the labels were from, by name or number; None if it is unknown.
     """
 
@@ -87,6 +88,7 @@ class Job:
     watched: list[WatchedSource]
     names: np.ndarray | None
     start: LinearPoint | None
+    carried: bool
     label_column: str | int | None
 
     def params(self) -> dict[str, object]:
@@ -297,7 +299,8 @@ class Job:
         return {
             "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.all_scores, "lines": problem.lines,
-            "of_folds": options.folds is not None, "left_out": None if share is None else [share.count, options.seed],
+            "carried": self.carried, "of_folds": options.folds is not None,
+            "left_out": None if share is None else [share.count, options.seed],
             "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in (given | names).items()},
         }  # fmt: skip

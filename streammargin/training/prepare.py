@@ -12,7 +12,8 @@ import numpy as np
 from streammargin.driver.learn.steps import Step, after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.learn.validate import Counted, Validator
 from streammargin.errors import BudgetError, UsageError
-from streammargin.options.table import Options
+from streammargin.model.linear import CARRIED
+from streammargin.options.table import FREE_BIAS, Options
 from streammargin.points.linear import LinearPoint
 from streammargin.reading.labels import LabelReader
 from streammargin.reading.plan import Plan, column_names
@@ -158,14 +159,15 @@ def _prepared(
     why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
     if told:
         note(told)
-    _tell(options, task, method, problem, why)
+    carried = _carried(asking, problem)
+    _tell(options, task, method, problem, why, carried)
     alone = [path.endswith(".h5ad") for path in rows.stored.files()] == [True]
     if is_anndata(data) or (alone and not remote and options.of_files is None and options.mask is None):
         _tell_counts(rows.stored, options)
     problem = replace(problem, column=options.column(costs))
     return Job(
         options, costs, method, source, read.target, fitting.labels, read.known, problem, working, steps, validator,
-        plan, why, better, rows.watched, beside.names, beside.start, rows.stored.label_column(),
+        plan, why, better, rows.watched, beside.names, beside.start, carried, rows.stored.label_column(),
     )  # fmt: skip
 
 
@@ -275,13 +277,26 @@ def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem)
     return None
 
 
-def _tell(options: Options, task: Task, method: Method, problem: Problem, why: str | None) -> None:
+def _carried(asking: Asking, problem: Problem) -> bool:
+    """Whether columns carry a part of a penalised constant, as the scale keeps their means, and `bias=free` ends it."""
+    options = asking.options
+    kept = options.scaling[0] == "std" and asking.rows.sparse and not (options.kernel or options.map)
+    if not kept or problem.free or not options.column(problem.outputs.costs.tolist()):
+        return False
+    with suppress(UsageError):
+        return asking.supported(replace(options, bias=FREE_BIAS)) is not None
+    return False
+
+
+def _tell(options: Options, task: Task, method: Method, problem: Problem, why: str | None, carried: bool) -> None:
     """Log what was chosen."""
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         warn(text, "bias")
     if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
         note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
+    if carried:
+        note(CARRIED)
     if why is not None:
         LOG.info("took %s", why)
 

@@ -107,7 +107,7 @@ def prepare_ratings(stack: ExitStack, ratings: object, options: Options, least_t
     why = reason(problem, str(method)) if options.auto else None
     return RatingsJob(
         options, task.costs, method, source, read.target, labels, read.known, problem, source, {},
-        validator, plan, why, False, watched, None, None, None, ratings,
+        validator, plan, why, False, watched, None, None, False, None, ratings,
     )  # fmt: skip
 
 

@@ -355,6 +355,24 @@ def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here,
     assert again.schema == model.schema and again.coef_.tobytes() == model.coef_.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("options", "levels", "warned"),
+    [([], 60, True), (["--bias", "free"], 60, False), (["--scale", "maxabs"], 60, False), ([], 5, False),
+     (["--solver", "sdca", "--passes", "2"], 60, False)],
+)  # fmt: skip
+def test_levels_that_carry_a_part_of_the_constant_are_told_where_they_rank(files, here, options, levels, warned):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=600), "far": rng.normal(50.0, 5.0, 600), "zip": np.arange(600) % levels})
+    table["label"] = np.where(rng.random(600) < 1.0 / (1.0 + np.exp(2.0 - table["x"])), "yes", "no")
+    table.to_csv(files / "zips.csv", index=False)
+    run = made(here, files, "train", "zips.csv", "--y", "label", "--categorical", "zip", "--scale", "std", "--loss",
+         "logistic", *options, "-o", "z.npz", "--report", "z.html")  # fmt: skip
+    said = "--bias free ends this"
+    top = here("info", "z.npz", "--top", "3", cwd=files).stdout
+    page = (files / "z.html").read_text()
+    assert [run.stderr.count(said), top.count(said), page.count(said)] == [warned] * 3
+
+
 def test_names_of_the_data_are_text_and_nothing_else(files, here):
     write(files / "bad.csv", *rows(), labels=HOSTILE, columns=[*HOSTILE, "d", "</title>"])
     made(here, files, "train", "bad.csv", "--y", "label", "-o", "<b>m.npz", "--report", "r.html", "-q")

@@ -46,6 +46,14 @@ def left_out(first: int, count: int, folds: int, seed: int) -> np.ndarray:
     return np.asarray((keys[0] > keys[1:]).sum(axis=0) == rows % folds)
 
 
+def held_out_rows(rows: int | None, share: Any) -> int | None:
+    """How many of these rows a share (folds, seed) of them leaves out; None without a share, or if it is not known."""
+    if rows is None or not share or len(share) != 2 or share[0] < 1:  # a forged one
+        return None
+    folds, seed = share
+    return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
+
+
 def left(codes: np.ndarray, first: int, share: Any) -> np.ndarray:
     """The codes of rows, from row `first` on, with -2 for those that a share (folds, seed) of them leaves out."""
     return np.where(left_out(first, len(codes), *share), -2, codes) if share else codes

@@ -32,7 +32,7 @@ from streammargin.matching import Codes, Matcher
 from streammargin.numpy_model import RowSteps, texts_of
 from streammargin.packages import register_filters
 from streammargin.saved import read_saved
-from streammargin.saved_words import column_of, known_error, left, spelled
+from streammargin.saved_words import column_of, held_out_rows, known_error, left, spelled
 
 ALLOWED_DIFFERENCE, LEAST_FIGURE = 1e-9, 1e-290  # relative, of two figures; below LEAST_FIGURE they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -287,6 +287,8 @@ def check_all(saved: Saved, sums: RowSums) -> Iterator[Check]:
     """Compare the figures of the certificate, those of single classes first."""
     certificate = saved.header["certificate"]
     yield compare("rows", saved.header["rows"], sums.seen)
+    if held_out := held_out_rows(sums.seen, saved.problem.get("left_out")):
+        yield Check("  held out", None, held_out, None)
     if not saved.numeric:
         yield compare("mistakes", certificate["mistakes"], sums.mistakes(certificate["mistakes"]))
         yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []

@@ -11,7 +11,7 @@ from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
-BASE = {"arrow", "errors", "files", "json_values", "kinds", "matching", "saved", "sizes"}  # leaves
+BASE = {"arrow", "errors", "files", "json_values", "kinds", "matching", "saved", "saved_words", "sizes"}  # leaves
 BASE |= {"version", "wording", "words", "workers"}
 NAMED = {"kernels", "losses", "maps", "penalties", "rows", "transforms"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file

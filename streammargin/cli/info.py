@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,6 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
-from streammargin.saved_words import left_out
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     top, overall, table = facts.pop(TOP_FACT, []), facts.pop(OVERALL, []), facts.pop(TABLE, None)
     remark = facts.pop(REMARK, "")
     if held_out := facts.get(HELD_OUT):
-        facts["rows"] = f"{facts['rows'] - held_out} trained on, {held_out} held out"
+        facts["rows"] = f"{facts['rows'] - held_out} of {facts['rows']}, {held_out} held out"
     schema = None if table is None else Schema.from_plain(table)
     hashed = schema is not None and schema.hashed
     unnamed = "none: hashed words have none; the columns of the table are below" if hashed else "none"
@@ -202,18 +201,9 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
         "trained_on": (model.header.get("problem") or {}).get("names", {}).get("x"),
-        HELD_OUT: _held_out(model.header),
+        HELD_OUT: model.held_out_rows,
         **top,
     }
-
-
-def _held_out(header: Mapping[str, Any]) -> int | None:
-    """How many of the training rows `--valid` held out; None if this is not known."""
-    share, rows = (header.get("problem") or {}).get("left_out"), header.get("rows")
-    if rows is None or share is None or len(share) != 2 or share[0] < 1:  # a forged one
-        return None
-    folds, seed = share
-    return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
 
 
 def _add_words(model: Any, top: dict[str, Any], options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from streammargin.arrow import check_installed
@@ -189,40 +189,51 @@ class OtherOutputs:
         if self.coef is not None:
             yield "the weights", functools.partial(write_weights, result.model)
         if self.page is not None:
-            rows = self._rows(result, should_stop)
+            rows, share = self._rows(result, should_stop), _share(result)
             judged = None if rows is None else self._judged(result, rows, should_stop)
             tested, training = ", ".join(rows or ()), judged is not None and self.options.valid is None
+            part = f"the held-out {100.0 / share[0]:.3g}%" if share else ""
             given = {line.name: getattr(self.options, line.name) for line in TABLE if line.theme in THEMES}
             facts = Facts(
-                result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data}
-            )
+                result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data},
+                part=part,
+            )  # fmt: skip
             yield "the report", functools.partial(write_page, facts)
 
     def _rows(self, result: TrainResult, should_stop: Callable[[], str | None]) -> list[str] | None:
-        """The files of the rows to judge the model on; None if they cannot be read again here, or the run was ended."""
-        options = self.options
-        rows = options.data if options.valid is None else [options.valid]
-        gone = options.dask is not None or should_stop() is not None
-        there = all(isinstance(path, str) and os.path.exists(path) for path in rows)  # no pipe, no share of the rows
+        """The files of the rows to judge the model on; None if they cannot be read again here, or the run was ended.
+
+        Several outputs are judged on all rows of files, so not on a share.
+        """
+        options, share = self.options, _share(result)
+        rows = options.data if options.valid is None or share else [options.valid]
+        gone = options.dask is not None or should_stop() is not None or (share and result.model.outputs)
+        there = all(isinstance(path, str) and os.path.exists(path) for path in rows)  # no pipe
         return list(rows) if there and not gone else None
 
     def _judged(
         self, result: TrainResult, rows: list[str], should_stop: Callable[[], str | None]
     ) -> dict[str, Any] | None:
         """The figures of these rows; None, and a warning, if they cannot be judged, such as rows of other classes."""
-        options = self.options
+        options, share = self.options, _share(result)
         tasks = options.tasks if result.model.tasks else None
-        of_training = options.valid is not None and isinstance(options.y, str) and not lie_inside(options.y)
-        asked = {"x": options.x, "y": None if of_training else options.y, "mask": options.mask, "tasks": tasks}
+        outside = isinstance(options.y, str) and not lie_inside(options.y)  # labels of the training rows alone
+        y = None if outside and options.valid is not None and not share else options.y
+        asked = {"x": options.x, "y": y, "mask": options.mask, "tasks": tasks}
         memory, threads = parse_size(options.memory), options.threads or ALL_THREADS
         data = rows if len(rows) > 1 else rows[0]
         id = tuple(by for _, by in Cv.read_by(options.cv))
         try:
             return wrong_rows(
                 result.model, data, memory=memory, threads=threads, id=id, should_stop=should_stop,
-                unknown=options.unknown or "error", **asked,
+                share=share, unknown=options.unknown or "error", **asked,
             )  # fmt: skip
         except (StreamMarginError, Unfinished) as error:
             why = error.raw if isinstance(error, StreamMarginError) else str(error)
             warn(f"the report has no figures of {', '.join(rows)}: {why}", "output")
             return None
+
+
+def _share(result: TrainResult) -> Sequence[int]:
+    """(folds, seed) of the training rows that were held out as a share of them; () for none."""
+    return (result.model.header.get("problem") or {}).get("left_out") or ()

@@ -24,6 +24,7 @@ from streammargin.points.table import kind_of
 from streammargin.reading.tasks import column_of, matched
 from streammargin.report.page import Facts
 from streammargin.report.page import brief as brief_page
+from streammargin.saved_words import held_out_rows
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
@@ -71,6 +72,11 @@ class Model(Scorer):
         """How many there are of what the model knows; None for what it has not."""
         counts = {"classes": self.classes_, "outputs": self.outputs or (), "tasks": self.tasks or ()}
         return {"features": self.header.get("features"), **{name: len(known) or None for name, known in counts.items()}}
+
+    @property
+    def held_out_rows(self) -> int | None:
+        """How many rows of the training a share held out, such as `valid=20%`; None without one."""
+        return held_out_rows(self.header.get("rows"), (self.header.get("problem") or {}).get("left_out"))
 
     @functools.cached_property
     def schema(self) -> Schema | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,15 @@ from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET
 from streammargin.ordered import is_table
 from streammargin.report.page import RANKED_COLUMNS
+from streammargin.saved_words import left_out
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema
 from streammargin.workers import Workers
 
 BINS, WORST = 256, 10  # bins of a histogram, rows that are told
 Row = dict[str, Any]  # row, label, predicted, distance, ids
-Known = tuple[np.ndarray, tuple[np.ndarray, ...]]  # labels, and names of rows
+Known = tuple[np.ndarray, tuple[np.ndarray, ...], int]  # labels, names of rows, and the number of the first row
+Part = tuple[Any, np.ndarray, np.ndarray, list[Row]]  # what the other tally adds, distances, which are left, worst rows
 
 
 class Unfinished(Exception):
@@ -61,43 +63,54 @@ class Wrong(Tally):
 
     `id`           columns of names of rows, which `worst` rows have as ids.
     `should_stop`  asked before rows are added; anything but None ends the read by Unfinished.
+    `share`        (folds, seed): only rows that these leave out count; () for all rows.
     """
 
     inner: OfClasses | OfNumbers
     id: tuple[str, ...] = ()
     should_stop: Callable[[], str | None] = lambda: None
+    share: Sequence[int] = ()
     seen: int = 0
     distances: Histogram = field(default_factory=Histogram)
     worst: list[Row] = field(default_factory=list)
 
     def known(self, source: AnyRows, piece: ModelRows, given: np.ndarray) -> Known:
-        return self.inner.known(source, piece, given), piece.ids
+        return self.inner.known(source, piece, given), piece.ids, piece.first
 
-    def judged(self, known: Known, scores: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, list[Row]]:
-        """What the other tally adds, the distances (m,), which are on the left, and the worst rows, by their places."""
-        labels, ids = known
+    def judged(self, known: Known, scores: np.ndarray) -> Part | None:
+        """The distances (m,) of rows, and more; None if no row counts."""
+        labels, ids, first = known
+        numbers = np.arange(first, first + len(labels))
+        if self.share:
+            kept = left_out(first, len(labels), *self.share)
+            labels, scores, numbers, ids = labels[kept], scores[kept], numbers[kept], tuple(each[kept] for each in ids)
+        if not numbers.size:
+            return None
         part = self.inner.judged(labels, scores)
         if isinstance(self.inner, OfNumbers):
             distances = scores[:, 0] - labels
             order = np.argsort(-np.abs(distances), kind="stable")[:WORST]
-            rows = [_row(k, float(labels[k]), float(scores[k, 0]), distances[k], ids) for k in order.tolist()]
+            rows = [_row(k, numbers, float(labels[k]), float(scores[k, 0]), distances[k], ids) for k in order.tolist()]
             return part, distances, distances < 0.0, rows
         assert isinstance(part, JudgedRows)
         distances, wrong = apart(labels, scores), part.guess != labels
         order = np.argsort(np.where(wrong, distances, np.inf), kind="stable")[: min(WORST, np.count_nonzero(wrong))]
         classes = self.inner.classes.tolist()
         rows = [
-            _row(k, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k], ids) for k in order.tolist()
+            _row(k, numbers, str(classes[labels[k]]), str(classes[part.guess[k]]), distances[k], ids)
+            for k in order.tolist()
         ]
         return part, distances, wrong, rows
 
-    def add(self, part: tuple[Any, np.ndarray, np.ndarray, list[Row]]) -> None:
-        inner, distances, left, rows = part
+    def add(self, part: Part | None) -> None:
         if (why := self.should_stop()) is not None:
             raise Unfinished(f"stopped by {why}")
+        if part is None:
+            return
+        inner, distances, left, rows = part
         self.inner.add(inner)
         self.distances.add(distances, left)
-        every = [*self.worst, *({**row, "row": row["row"] + self.seen} for row in rows)]
+        every = [*self.worst, *rows]
         numbers = isinstance(self.inner, OfNumbers)
         every.sort(key=lambda row: -abs(row["distance"]) if numbers else row["distance"])
         self.worst, self.seen = every[:WORST], self.seen + distances.size
@@ -109,12 +122,14 @@ class Wrong(Tally):
         """
         counted = {"reach": self.distances.reach, "counts": self.distances.counts.tolist()}
         names = {"id": self.id} if self.id else {}
-        return {**self.inner.figures(rows), "distances": counted, **names, "worst": self.worst}
+        return {**self.inner.figures(self.seen), "distances": counted, **names, "worst": self.worst}
 
 
-def _row(place: int, label: Any, predicted: Any, distance: float, ids: tuple[np.ndarray, ...]) -> Row:
+def _row(
+    place: int, numbers: np.ndarray, label: Any, predicted: Any, distance: float, ids: tuple[np.ndarray, ...]
+) -> Row:  # fmt: skip
     names = {"ids": [str(each[place]) for each in ids]} if ids else {}
-    return {"row": place, "label": label, "predicted": predicted, "distance": float(distance), **names}
+    return {"row": int(numbers[place]), "label": label, "predicted": predicted, "distance": float(distance), **names}
 
 
 def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -129,12 +144,14 @@ def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def wrong_rows(
     model: Model, data: Any, *, memory: int | None = None, threads: int | str | None = None,
-    id: tuple[str, ...] = (), should_stop: Callable[[], str | None] = lambda: None, **asked: Any,
+    id: tuple[str, ...] = (), should_stop: Callable[[], str | None] = lambda: None, share: Sequence[int] = (),
+    **asked: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The figures of `Model.evaluate`, whose other arguments these are, with the rows that go wrong (see `Wrong`).
 
-    id: columns that name rows, as for `Model.rows_of`. Several outputs, and ratings, have the figures alone. For a
-    table with hashed text also words, by column (see `words_of`). Raises as `Model.evaluate` does, and Unfinished.
+    id: columns that name rows, as for `Model.rows_of`. share: see `Wrong`. Several outputs, and ratings, have the
+    figures of all rows alone. For a table with hashed text also words, by column (see `words_of`). Raises as
+    `Model.evaluate` does, and Unfinished.
     """
     if model.of_pairs or model.outputs is not None:
         return model.evaluate(data, memory=memory, threads=threads, **asked)
@@ -142,7 +159,7 @@ def wrong_rows(
     def made(ranks: int, workers: Workers) -> Tally:
         inner = tally_of(model, model.trained_loss(), ranks, workers)
         assert isinstance(inner, (OfClasses, OfNumbers))
-        return Wrong(inner, id, should_stop)
+        return Wrong(inner, id, should_stop, share)
 
     found = model._judged(data, made, memory, threads, **{"y": None, "id": id, **asked})
     if isinstance(model, LinearModel) and model.schema is not None and model.schema.hashed and is_table(data):

@@ -61,6 +61,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "n_jobs": "`threads`",
     "dual": "`solver`",
     "warm_start": "`init`, an earlier model of `streammargin.train`, or `C=path:20` for several C",
+    "test": "`valid=DATA` to train, or judge the model afterwards: streammargin evaluate MODEL DATA",
     "validation_fraction": "`valid`, held-out data",
     "multi_class": "`multiclass`",
     "verbosity": "`verbose`",

@@ -46,6 +46,7 @@ class Facts:
     `training`  whether these are the training rows.
     `given`     options by name that header and log do not have, for the command.
     `files`     whether the training rows were in files: then there is a command.
+    `part`      of the rows `tested`, such as "the held-out 20%"; "" for all.
     """
 
     model: Any
@@ -56,6 +57,7 @@ class Facts:
     training: bool = False
     given: Mapping[str, Any] = field(default_factory=dict)
     files: bool = True
+    part: str = ""
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -94,6 +96,11 @@ class Facts:
         return [{**one, "name": called.get(one["column"], one["name"])} for one in columns]
 
     @property
+    def told(self) -> str:
+        """The judged rows, as HTML, after a word such as "of"."""
+        return escaped(" of ".join(filter(None, (self.part, self.tested))))
+
+    @property
     def by_folds(self) -> bool:
         """Whether the held-out error of the header is the mean over folds, and not that of a share of the rows."""
         problem = self.header.get("problem") or {}
@@ -102,7 +109,7 @@ class Facts:
     @property
     def rows(self) -> str:
         """The rows that were judged, as HTML, after a word such as "wrong"."""
-        return "training rows" if self.training else f"rows of {cut(self.tested, 22)}"
+        return "training rows" if self.training else f"rows of {cut(self.part or self.tested, 22)}"
 
 
 BRIEF = 6  # columns of the ranking in a notebook
@@ -153,9 +160,15 @@ def brief(of: Facts) -> str:
 def _subtitle(of: Facts) -> str:
     header, model = of.header, of.model
     what = "regression" if model.numeric else f"{len(of.labels)} classes"
-    rows = "" if header.get("rows") is None else f"{rows_told(header['rows'])} × "
+    rows = "" if header.get("rows") is None else f"{_trained_of(of)}{rows_told(header['rows'])} × "
     words = [f"{name} {escaped(header[name])}" for name in ("loss", "penalty", "kernel", "map") if header.get(name)]
     return " · ".join([*_written(of.name), f"{rows}{number(model.answer.features)} columns", what, *words])
+
+
+def _trained_of(of: Facts) -> str:
+    """The number of rows that were trained on, and "of", in front of that of all rows; "" if they are the same."""
+    held_out = of.model.held_out_rows
+    return "" if held_out is None else f"{number(of.header['rows'] - held_out)} of "
 
 
 def _written(name: str) -> Iterator[str]:
@@ -254,7 +267,7 @@ def _good(of: Facts) -> Iterator[str]:
     folds = list(_over_folds(of)) if of.training else []
     own += " The error over folds is of rows that a training had not seen." if folds else ""
     own += f" No {cut(of.groups)} is on both sides." if folds and of.groups else ""
-    yield f"Figures of {rows_told(judged['rows'])} of {escaped(of.tested)}, defined as in scikit-learn.{own}"
+    yield f"Figures of {rows_told(judged['rows'])} of {of.told}, defined as in scikit-learn.{own}"
     yield listed([*folds, *_named(judged, JUDGED)])
     classes = judged.get("per_class") or []
     shown = sorted(classes, key=lambda one: one["f1"])[:SHOWN_CLASSES] if len(classes) > SHOWN_CLASSES else classes
@@ -279,10 +292,15 @@ def _costs(of: Facts) -> Iterator[str]:
         if cost is not None and not of.end:
             yield f"The model has C = {cost}. The end of the log of its training has all values that were tried."
             return
-        yield "" if cost is None else (
-            f"One value was tried: C = {cost}. Several are compared on held-out rows by <code>-C 0.01,0.1,1,10 --valid "
-            "DATA</code>."
-        )  # fmt: skip
+        held_out = (of.header.get("certificate") or {}).get("valid_error") is not None
+        yield (
+            ""
+            if cost is None
+            else (
+                f"One value was tried: C = {cost}. Several are compared on {'the ' * held_out}held-out rows by "
+                f"<code>-C 0.01,0.1,1,10{' --valid DATA' * (not held_out)}</code>."
+            )
+        )
         return
     of_folds = any(spread is not None for spread in tried.spreads)
     folds = "Held-out errors are means over folds, with their standard errors. " if of_folds else ""
@@ -302,7 +320,7 @@ def _wrong(of: Facts) -> Iterator[str]:
     matrix, numeric = judged.get("confusion"), "mean_squared_error" in judged
     wrong = None if numeric else judged.get("mistakes")
     told = "." if wrong is None else f", {number(wrong)} {'is' if wrong == 1 else 'are'} wrong."
-    yield f"Of {rows_told(judged['rows'])} of {escaped(of.tested)}{told}"
+    yield f"Of {rows_told(judged['rows'])} of {of.told}{told}"
     if matrix is not None and len(matrix) <= MATRIX_MOST:
         yield confusion_chart([one["label"] for one in judged["per_class"]], matrix)
     elif pairs := judged.get("most_confused"):
@@ -319,7 +337,7 @@ def _worst(of: Facts) -> Iterator[str]:
         return
     score = "" if numeric else " The score tells how far a row is on the side of its class; below 0 is wrong."
     yield (
-        f"Rows of {escaped(of.tested)} that are most wrong. The first record is row 0, and a record with line breaks "
+        f"Rows of {of.told} that are most wrong. The first record is row 0, and a record with line breaks "
         f"counts once.{score}"
     )
     names = [cut(one.rpartition(":")[2], 20) for one in (of.judged or {}).get("id", ())]
@@ -340,7 +358,8 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
     if data.get("path"):
         yield "training rows", escaped(data["path"])
     if header.get("rows") is not None:
-        yield "rows", number(header["rows"])
+        held_out = "" if model.held_out_rows is None else f", {number(model.held_out_rows)} held out"
+        yield "rows", f"{_trained_of(of)}{number(header['rows'])}{held_out}"
     yield "columns", number(model.answer.features)
     if data.get("nnz") is not None and header.get("rows"):
         share = data["nnz"] / (header["rows"] * max(1, model.answer.features))
@@ -358,7 +377,7 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
     if data.get("fingerprint"):
         yield "fingerprint", escaped(data["fingerprint"])
     if of.tested:
-        yield "judged rows", escaped(of.tested)
+        yield "judged rows", of.told
 
 
 def _repeat(of: Facts) -> Iterator[str]:
@@ -398,7 +417,8 @@ def explained(of: Facts, any_there: bool) -> str:
             "Columns by their weights. The weights of columns of small numbers are large: their spread is not known."
             + words
         )
-    rows = "the training rows" if measured == of.header.get("rows") else f"{number(measured)} of the training rows"
+    every = "the training rows" if of.model.held_out_rows is None else "all rows"
+    rows = every if measured == of.header.get("rows") else f"{number(measured)} of {every}"
     return (
         "A weight times the standard deviation of its column tells how much the column moves the score. Beside it is "
         f"the weight for the column as stored. Standard deviations are from {rows}.{words}"

@@ -220,7 +220,9 @@ class Console:
             self._line(f"{data['path']}: batches of {data['features']} features, each row once")
             return
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
-        size = f"{data['rows']} rows, {data['features']} features, {data['nnz']} values"
+        rows, held_out = data["rows"], data.get("held_out")
+        counts = f"{rows} rows" if held_out is None else f"{rows - held_out} of {rows} rows, {held_out} held out"
+        size = f"{counts}, {data['features']} features, {data['nnz']} values"
         if "sides" in data:
             size, self._error = "{} ratings of {} rows and {} columns".format(data["rows"], *data["sides"]), "RMSE"
         most = plan.get("most_threads") or self.threads

@@ -295,8 +295,6 @@ def in_folds(
     past, rule = getattr(cv, "order", None) == PAST, "best" if isinstance(cv, Share) else cv.rule
     made = Division(count, shift, mass[0], mass[1], past, not isinstance(cv, Share), rule)
     _check(made, target, labels.source.name, groups is not None)
-    if isinstance(cv, Share):
-        note(f"{made.rows[0].sum():.0f} of {made.rows.sum():.0f} rows are held out; the model is trained on the others")
     return labels, made
 
 

@@ -40,6 +40,7 @@ from streammargin.reading.labels import LabelReader
 from streammargin.reading.plan import Plan
 from streammargin.reading.prefetch import BlockReader
 from streammargin.result import Certificate, CrossValidation, TrainResult
+from streammargin.saved_words import held_out_rows
 from streammargin.solvers.base import Method
 from streammargin.solvers.leaves import may_split
 from streammargin.solvers.problem import Problem, standard_errors
@@ -104,6 +105,12 @@ class Job:
             "multiclass": None if self.problem.numeric else "joint" if self.problem.all_scores else "ovr",
         }
 
+    @property
+    def left_out(self) -> list[int] | None:
+        """(folds, seed) of the rows that a share holds out; None without one."""
+        share = self.options.valid
+        return [share.count, self.options.seed] if isinstance(share, Share) else None
+
     def run_start(self) -> dict[str, object]:
         """The event before the first pass."""
         source, plan, by = self.source, self.plan, self.target.group_column
@@ -116,7 +123,8 @@ class Job:
                 "valid": str(valid) if isinstance(valid, (str, Share)) else None,
             },
             "data": {
-                "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
+                "path": source.name, "rows": source.rows, "held_out": held_out_rows(source.rows, self.left_out),
+                "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],
                 "outputs": self.target.outputs, "groups": self.target.group_column,
             },
@@ -295,12 +303,11 @@ class Job:
         names |= {"mask": options.mask or self.source.mask, "columns": options.of_others or self.source.of_others}
         names |= {"tasks": self.target.task_column}
         absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
-        share = options.valid if isinstance(options.valid, Share) else None
         return {
             "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.all_scores, "lines": problem.lines,
             "carried": self.carried, "of_folds": options.folds is not None,
-            "left_out": None if share is None else [share.count, options.seed],
+            "left_out": self.left_out,
             "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in (given | names).items()},
         }  # fmt: skip

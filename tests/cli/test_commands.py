@@ -17,6 +17,7 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.data_tools.generate import generate
 from streammargin.kernels import KERNELS
+from streammargin.saved_words import left_out
 
 
 @pytest.fixture(scope="module")
@@ -158,13 +159,20 @@ def test_info_on_data_and_model(trained, here):
 
 
 @pytest.mark.parametrize("rows, share", [(203, "0.2"), (204, "0.25"), (200, "10%")])
-def test_info_says_how_many_rows_were_held_out(tmp_path, here, rows, share):
+def test_the_run_info_verify_and_log_say_how_many_rows_were_held_out(tmp_path, here, rows, share):
     generate(str(tmp_path / "a.h5"), rows=rows, features=4, seed=1)
-    said = here("train", "a.h5", "-o", "m.npz", "--valid", share, cwd=tmp_path).stderr
-    held_out = int(re.search(r"(\d+) of \d+ rows are held out", said)[1])
-    assert (
-        f"rows         {rows - held_out} trained on, {held_out} held out" in here("info", "m.npz", cwd=tmp_path).stdout
-    )
+    said = here("train", "a.h5", "-o", "m.npz", "--valid", share, "--log-json", "log", cwd=tmp_path).stderr
+    folds = {"0.2": 5, "0.25": 4, "10%": 10}[share]
+    held_out = int(left_out(0, rows, folds, 0).sum())
+    assert held_out in (rows // folds, rows // folds + 1)
+    assert f"a.h5: {rows - held_out} of {rows} rows, {held_out} held out, 4 features" in said
+    told = here("info", "m.npz", cwd=tmp_path).stdout
+    assert f"rows         {rows - held_out} of {rows}, {held_out} held out" in told
+    verified = here("verify", "m.npz", "a.h5", cwd=tmp_path).stdout.splitlines()
+    assert verified[1].split() == ["rows", str(rows), str(rows), "agrees"]
+    assert verified[2].split() == ["held", "out", str(held_out)]
+    start = json.loads((tmp_path / "log").read_text().splitlines()[0])
+    assert (start["data"]["rows"], start["data"]["held_out"]) == (rows, held_out)
     facts = json.loads(here("info", "m.npz", "--json", cwd=tmp_path).stdout)
     assert (facts["rows"], facts["held_out_rows"]) == (rows, held_out)
 

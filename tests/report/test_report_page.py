@@ -22,6 +22,7 @@ from streammargin.report import charts
 from streammargin.report import page as report
 from streammargin.report.html import rows_told
 from streammargin.report.page import Facts, tiles, verdict
+from streammargin.saved_words import left_out
 
 pytestmark = pytest.mark.usefixtures("patient")
 VOID = {"meta", "br"}
@@ -277,10 +278,23 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     made(
         here, files, "train", "train.csv", "-o", "s.npz", "--valid", "20%", "-C", "0.01,0.1", "--report", "s.html", "-q"
     )
-    share = Page((files / "s.html").read_text())
-    assert len(share.tables["Which C?"][0]) == 3 and any(
-        "No rows were judged" in text for _, text in share.cards["How good is it?"]
+    share, model = Page((files / "s.html").read_text()), sm.load_model(files / "s.npz")
+    good, certificate = share.pairs("How good is it?"), model.header["certificate"]
+    assert len(share.tables["Which C?"][0]) == 3
+    assert close(good["accuracy"], 1.0 - certificate["valid_error"])
+    assert any(
+        "Figures of 48 rows of the held-out 20% of train.csv" in text for _, text in share.cards["How good is it?"]
     )
+    assert "192 of 240 rows × 5 columns" in (files / "s.html").read_text()
+    assert share.pairs("What are the data?")["rows"] == "192 of 240, 48 held out"
+    held_out = np.flatnonzero(left_out(0, 240, 5, 0))
+    X, y = rows()
+    truth, scores = np.array(["low", "mid", "high"])[y], model.decision_function(X)
+    assert sum(int(line[1]) for line in share.tables["How good is it?"][0][1:]) == len(held_out) == 48
+    own = np.take_along_axis(scores, (truth[:, None] == model.classes_).argmax(axis=1)[:, None], axis=1)[:, 0]
+    apart = own - np.where(truth[:, None] == model.classes_, -np.inf, scores).max(axis=1)
+    wrong = [k for k in held_out[np.argsort(apart[held_out])].tolist() if apart[k] < 0][:10]
+    assert [int(line[0]) for line in share.tables["Which rows are the worst?"][0][1:]] == wrong
 
 
 def test_folds_by_a_column_say_so(files, here):
@@ -336,6 +350,11 @@ def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files
     assert "<span>wrong held-out rows</span>" in text and "folds" not in text and "was tried" not in text
     made(here, files, "train", "train.csv", "-o", "one.npz", "-C", "0.1", "-q", "--report", "one.html")
     assert "One value was tried: C = 0.1." in (files / "one.html").read_text()
+    made(
+        here, files, "train", "train.csv", "-o", "two.npz", "-C", "0.1", "--valid", "0.2", "-q", "--report", "two.html"
+    )
+    told = "One value was tried: C = 0.1. Several are compared on the held-out rows by <code>-C 0.01,0.1,1,10</code>."
+    assert told in (files / "two.html").read_text()
 
 
 @pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])

@@ -556,16 +556,15 @@ def _trained(of: Facts, nonzeros: tuple[int, int] | None) -> Iterator[tuple[str,
 
 
 SHORT_COMPILING = 1.0  # in seconds: it needs no words
-ORDERS = ("day-first", "month-first")  # values of the option dates
 
 
 def repeated(of: Facts) -> str | None:
-    """The command that trains the model again, or None if no log or option tells what the data are."""
+    """The command that trains the model again, under a new name; None if no log or option tells what the data are."""
     header, given, start = of.header, of.given, of.start
     data = given.get("data") or [start["data"]["path"]] if start or given.get("data") else None
     if data is None:
         return None
-    params = {**header, **start.get("params", {})}
+    params = {**header, **start.get("params", {}), "spool": None}  # rows are spooled beside the model
     several = isinstance(params.get("C"), (list, tuple)) or str(params.get("C")).startswith("path")
     if all(one is None for one in (given.get("valid"), given.get("cv"), params.get("valid"), params.get("cv"))):
         params |= {"calibrate": None, **({"C": header["C"]} if several else {})}  # no rows to choose by are known
@@ -573,39 +572,15 @@ def repeated(of: Facts) -> str | None:
         params["C"] = list(dict.fromkeys(params["C"]))  # which each fold repeats
     if start.get("solver"):
         params["solver"] = "auto"  # which chose it
-    names = {**((header.get("problem") or {}).get("names") or {}), **_of_table(header.get("table"))}
+    names, schema = dict((header.get("problem") or {}).get("names") or {}), header.get("table")
+    if schema is not None:
+        names |= {"y": schema["labels"] or None, "sample_weight": schema.get("weight") or None}
     words = ["streammargin", "train", *data]
     for line in options_for(Where.SHELL):
-        value = given.get(line.name, names.get(line.name, params.get(line.name)))
+        value = given.get(line.name, names.get(line.name) or params.get(line.name))
         words += _words(line, value)
-    return shlex.join([*words, *(["-o", of.name] if of.name else [])])
-
-
-def _of_table(schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The options that read a table as the schema of a model does; the schema has no columns that were left out."""
-    if schema is None:
-        return {}
-    columns: list[Mapping[str, Any]] = schema["columns"]
-    of = {kind: [one for one in columns if one.get("kind") == kind] for kind in ("category", "date", "text")}
-    orders = {one["spelling"] for one in of["date"]} & set(ORDERS)
-    found: dict[str, Any] = {
-        "y": list(schema["labels"]), "sample_weight": schema.get("weight"), "missing": _missing(columns),
-        "dates": min(orders, default=True) if of["date"] else None,
-    }  # fmt: skip
-    if schema["named"]:
-        found["columns"] = [one["name"] for one in columns]
-        found["categorical"] = [one["name"] for one in of["category"]]
-        found["text"] = [f"{one['name']},ngrams={one.get('ngrams', 1)}" for one in of["text"]]
-    return {name: value for name, value in found.items() if value}
-
-
-def _missing(columns: Sequence[Mapping[str, Any]]) -> str | None:
-    """The value of `missing` that fills gaps of these columns as the schema does."""
-    if any(one.get("indicator") for one in columns):
-        return "indicator"
-    if any(one.get("fill") or one.get("year") for one in columns):
-        return "mean"
-    return "zero" if any("fill" in one for one in columns) else None
+    stem, ending = os.path.splitext(of.name)
+    return shlex.join([*words, *(["-o", f"{stem}.again{ending}"] if of.name else [])])
 
 
 def _words(line: Line, value: Any) -> list[str]:

@@ -29,7 +29,7 @@ from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
 from streammargin.options.folds import Folds, Share
-from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, Options
+from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, TABLE, Options
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.base import Point
@@ -53,6 +53,8 @@ from streammargin.training.setup import Survey, Target
 from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn
+
+OF_TABLES = [line for line in TABLE if line.theme == "table"]
 
 
 @dataclass(frozen=True)
@@ -111,15 +113,17 @@ class Job:
         share = self.options.valid
         return [share.count, self.options.seed] if isinstance(share, Share) else None
 
-    def run_start(self) -> dict[str, object]:
-        """The event before the first pass."""
+    def run_start(self, typed: Options) -> dict[str, object]:
+        """The event before the first pass; typed: the options with those of a table, which its spool uses up."""
         source, plan, by = self.source, self.plan, self.target.group_column
         cv, valid = self.options.cv, self.options.valid
+        params = self.params()
+        params |= {line.name: getattr(typed, line.name) for line in OF_TABLES if line.name in params}
         folds = cv.replace(by=by) if isinstance(cv, Folds) and isinstance(cv.by, str) and by else cv
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__,
             "params": {
-                **self.params(), "cv": str(folds) if isinstance(folds, Folds) else None,
+                **params, "cv": str(folds) if isinstance(folds, Folds) else None,
                 "valid": str(valid) if isinstance(valid, (str, Share)) else None,
             },
             "data": {

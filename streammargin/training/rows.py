@@ -119,29 +119,30 @@ def train_rows(
     say_if_trained_on(data, options.held_out)
     asked = asked_digest(options, paths_of(data))  # of the files that are named, as a command knows them
     with ExitStack() as stack:
-        data, options = given.opened(stack, data, options)
+        typed, (data, options) = options, given.opened(stack, data, options)
         checkpoint = None
         if options.checkpoint is not None:  # the lock keeps other processes from writing to the directory
             check_apart(written_by(options.checkpoint), files_read(given.paths(data), **read_by(vars(options))))
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         try:
-            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked, typed)
         except (OtherTraining, OtherRowsError) as other:
             if checkpoint is None or not checkpoint.finished:
                 raise
             history.start_over()  # first: a listener may refuse
             checkpoint.replace("on other rows" if isinstance(other, OtherRowsError) else "a different one")
-            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked)
+            return _train(stack, data, options, history, should_stop, checkpoint, elsewhere, given, asked, typed)
 
 
 def _train(
     stack: ExitStack, data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
-    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: DataKind, asked: str,
+    checkpoint: Checkpoint | None, elsewhere: Elsewhere | None, given: DataKind, asked: str, typed: Options,
 ) -> TrainResult:  # fmt: skip
+    """See `train_rows`; asked: the digest of what is asked for, typed: the options with those that a spool uses up."""
     least_tol = math.inf if checkpoint is None else checkpoint.least_tol()
     job = given.prepare(stack, data, options, least_tol, elsewhere is not None)
     training = job.training(history, should_stop, elsewhere)
-    start, name = job.run_start(), None
+    start, name = job.run_start(typed), None
     if checkpoint is not None:
         known = job.identity()
         name = f"{asked}-{digest_of({**known, PLAN: None})}"  # tol may change the plan

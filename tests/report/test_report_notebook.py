@@ -88,7 +88,7 @@ def test_a_result_writes_the_page_of_the_command(results, tmp_path, monkeypatch)
         log.writelines(json.dumps(to_plain(event)) + "\n" for event in trained.history)
     assert main(["report", "m.npz", "m.log", "--test", "test.h5", "-o", "shell.html"]) == 0
     mine, theirs = (re.sub(r"<p class=.sub.>.*?</p>", "", Path(f"{by}.html").read_text()) for by in ("python", "shell"))
-    assert mine == theirs.replace(" -o m.npz", "").replace("verify m.npz", "verify MODEL")
+    assert mine == theirs.replace(" -o m.again.npz", "").replace("verify m.npz", "verify MODEL")
     with pytest.raises(sm.OutputError, match=r"python\.html exists; use force=True"):
         trained.report("python.html")
     with pytest.raises(sm.UsageError, match=r"the report test\.h5 is an input as well"):

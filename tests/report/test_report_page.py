@@ -92,6 +92,16 @@ def close(told, value):
     return plain(told) == pytest.approx(float(value), rel=6e-3, abs=1e-12)
 
 
+def repeated(here, folder, command):
+    """The model that the command of a page makes beside the first one, which it removes."""
+    made(here, folder, *command[1:], "-q")
+    path = folder / command[-1]
+    assert path.name.endswith(".again.npz")
+    model = sm.load_model(path)
+    path.unlink()
+    return model
+
+
 def rows(n=240, classes=3, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, classes, n)
@@ -229,8 +239,7 @@ def test_the_command_of_the_page_trains_the_same_model(files, here):
         page = Page((files / name).read_text())
         commands = [shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre"]
         assert [words[:2] for words in commands] == [["streammargin", "train"], ["streammargin", "verify"]]
-        made(here, files, *commands[0][1:], "-q", "--force")
-        again = sm.load_model(files / "m.npz")
+        again = repeated(here, files, commands[0])
         if name == "r.html":  # with the same values of C, in the same reads
             assert again.coef_.tobytes() == model.coef_.tobytes()
         else:
@@ -273,8 +282,7 @@ def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
     assert close(mean, chosen["valid_error"]) and close(spread, chosen[charts.SPREAD])
     assert next(iter(page.pairs("How good is it on training rows?"))) == found[0][1]
     command = next(shlex.split(text) for tag, text in page.cards["How is it repeated?"] if tag == "pre")
-    made(here, files, *command[1:], "-q", "--force")
-    assert sm.load_model(files / "m.npz").coef_.tobytes() == model.coef_.tobytes()
+    assert repeated(here, files, command).coef_.tobytes() == model.coef_.tobytes()
     made(
         here, files, "train", "train.csv", "-o", "s.npz", "--valid", "20%", "-C", "0.01,0.1", "--report", "s.html", "-q"
     )
@@ -323,12 +331,11 @@ def test_a_calibration_is_told_and_its_command_is_whole_from_the_log_too(files, 
             seen = "that the folds left out" if folds else "that the training did not see"
             told = page.pairs("How was it trained?")["probabilities"]
             assert told == f"calibrated by sigmoid, from scores of rows {seen}"
-            repeated = page.cards["How is it repeated?"]
+            parts = page.cards["How is it repeated?"]
             whole = folds or name == "r.html"  # a log has no name of held-out data
-            assert any("but not the calibration" in text for _, text in repeated) != whole
-            command = next(shlex.split(text) for tag, text in repeated if tag == "pre")
-            made(here, files, *command[1:], "-q", "--force")
-            again = sm.load_model(files / "m.npz")
+            assert any("but not the calibration" in text for _, text in parts) != whole
+            command = next(shlex.split(text) for tag, text in parts if tag == "pre")
+            again = repeated(here, files, command)
             assert again.coef_.tobytes() == model.coef_.tobytes()
             assert {key: value.tobytes() for key, value in again.calibration.items()} == (
                 {key: value.tobytes() for key, value in model.calibration.items()} if whole else {}
@@ -368,9 +375,15 @@ def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here,
     made(here, files, "train", *first, "--categorical", "zip", "-o", "p.npz", "--log-json", "p.log", "-q")
     made(here, files, "report", "p.npz", "p.log", "-o", "p.html")
     model = sm.load_model(files / "p.npz")
+    [params] = [
+        event["params"]
+        for event in map(json.loads, (files / "p.log").read_text().splitlines())
+        if event["event"] == "run_start"
+    ]
+    told = {"missing": missing, "dates": "day-first", "drop": ["words"], "categorical": ["zip"], "columns": None}
+    assert {name: params[name] for name in told} == told
     command = [text for tag, text in Page((files / "p.html").read_text()).cards["How is it repeated?"] if tag == "pre"]
-    made(here, files, *shlex.split(command[0])[1:], "-q", "--force")
-    again = sm.load_model(files / "p.npz")
+    again = repeated(here, files, shlex.split(command[0]))
     assert again.schema == model.schema and again.coef_.tobytes() == model.coef_.tobytes()
 
 

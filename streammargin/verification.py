@@ -1,12 +1,11 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Readers who doubt the engine need this file, those that it imports, maps and users' kernels. A model is a JSON header
-and arrays: coef (K, d), intercept (K,), classes, caps and others. The penalised weights of the scaled columns are w =
-coef / factor. The weight of the constant column of value v is (intercept - shift + coef . center) / v. The objective is
-R(w) + sum_i cap_i phi(u_i). For classes u is y (x.w + b), in a regression x.w + b - y. If all classes have one W,
-phi is a function of all scores of a row. At C = inf the objective is the margin min_i u_i / ||w||_p, or R(w) and the
-largest violation. If y is (n, K), each row of coef has a column of y, a shift and an objective of its own; if rows are
-of tasks, the rows of its task, and a row of caps.
+Readers who doubt the engine need this file, what it imports, maps and users' kernels. A model is a JSON header and
+arrays: coef (K, d), intercept (K,), classes, caps and others. The penalised weights of the scaled columns are w = coef
+/ factor. The weight of the constant column of value v is (intercept - shift + coef . center) / v. The objective is R(w)
++ sum_i cap_i phi(u_i); at C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation. For classes
+u is y (x.w + b), in a regression x.w + b - y. With one W for all classes phi is a function of all scores. If y is (n,
+K), each row of coef has its own column of y, shift and objective; of tasks, the rows of its task and a row of caps.
 """
 
 from __future__ import annotations
@@ -285,10 +284,9 @@ def compare(name: str, certified: Any, found: float, blur: float = 0.0, hidden: 
 
 def check_all(saved: Saved, sums: RowSums) -> Iterator[Check]:
     """Compare the figures of the certificate, those of single classes first."""
-    certificate = saved.header["certificate"]
+    certificate, share = saved.header["certificate"], saved.problem.get("left_out")
     yield compare("rows", saved.header["rows"], sums.seen)
-    if held_out := held_out_rows(sums.seen, saved.problem.get("left_out")):
-        yield Check("  held out", None, held_out, None)
+    yield from [Check("  held out", None, n, None) for n in [held_out_rows(sums.seen, share)] if n]
     if not saved.numeric:
         yield compare("mistakes", certificate["mistakes"], sums.mistakes(certificate["mistakes"]))
         yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []

@@ -113,12 +113,12 @@ class Job:
         share = self.options.valid
         return [share.count, self.options.seed] if isinstance(share, Share) else None
 
-    def run_start(self, typed: Options) -> dict[str, object]:
+    def run_start(self, typed: Options | None = None) -> dict[str, object]:
         """The event before the first pass; typed: the options with those of a table, which its spool uses up."""
         source, plan, by = self.source, self.plan, self.target.group_column
         cv, valid = self.options.cv, self.options.valid
         params = self.params()
-        params |= {line.name: getattr(typed, line.name) for line in OF_TABLES if line.name in params}
+        params |= {line.name: getattr(typed or self.options, line.name) for line in OF_TABLES if line.name in params}
         folds = cv.replace(by=by) if isinstance(cv, Folds) and isinstance(cv.by, str) and by else cv
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__,

@@ -145,7 +145,7 @@ class RatingsJob(Job):
         known = {name: value for name, value in super().params().items() if name in PARAMS}
         return {**known, "penalty": PENALTY, "columns": list(self.options.columns or ()), "y": self.options.y}
 
-    def run_start(self, typed: Options) -> dict[str, object]:
+    def run_start(self, typed: Options | None = None) -> dict[str, object]:
         event = super().run_start(typed)
         event["data"] = {**event["data"], "sides": list(self.ratings.sides)}  # type: ignore[dict-item]  # a dict
         return event

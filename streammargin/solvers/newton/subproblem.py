@@ -25,7 +25,6 @@ from streammargin.solvers.roles import Shared, Total, f8, of, state
 from streammargin.solvers.softness import may_soften, next_softness
 
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
-FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
 DEAR = 20  # products with the rows that a matrix costs at least, if they are to find a direction
 MOST_GRADIENT_PRODUCTS = 24  # then a matrix takes over, unless they left less of the gradient than LEFT
 LOOSE, LEFT = 0.1, 0.3  # shares of the gradient
@@ -76,12 +75,14 @@ def soft_step(problem: Problem, softness: np.ndarray, centres: np.ndarray | None
 class Rows:
     """m rows in memory in one problem: margins, duals a, curvatures, and their sums."""
 
-    def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, width: int) -> None:
-        self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
+    def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray) -> None:
+        self.problem, self.parts, self.labels, self.proximal, width = problem, parts, labels, proximal, w.size
         self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)
         self.margins, self.products, self.caps, self.a, self.curvatures = (np.zeros(self.count) for _ in range(5))
         self.pull, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
-        self.longest = math.nan  # ||w||^2, since the margins were computed
+        self._multiply(w, self.margins)
+        kernel.row_caps(self.labels, self.margins, self.caps)
+        proximal.multiplications += self.values
 
     def _over(self, visit: Callable[[Block, RowNumbers, np.ndarray], None], total: np.ndarray) -> None:
         """visit(rows, numbers, sums) of all parts."""
@@ -95,15 +96,8 @@ class Rows:
 
         self._over(visit, np.empty(0))
 
-    def attain(self, w: np.ndarray) -> None:
-        """Compute the duals and A^T a at w (d+1,); the margins as well, but after a step these are there."""
-        length = float(w @ w)
-        if not length >= FALLEN * self.longest:  # also the first time
-            self._multiply(w, self.margins)
-            kernel.row_caps(self.labels, self.margins, self.caps)
-            self.proximal.multiplications += self.values
-            self.longest = length
-        self.longest = max(self.longest, length)
+    def attain(self) -> None:
+        """Compute the duals and A^T a at these margins."""
 
         def of_rows(block: Block, numbers: RowNumbers, own: np.ndarray) -> None:
             at = slice(numbers.first, numbers.first + block.rows())
@@ -237,10 +231,10 @@ def solve(
     Returns whether it is done, after one step at least. If not, the next call continues. `labels`: of these m rows and
     one problem. `w` (d+1,) and the proximal step with its centres (m,) are updated in place.
     """
-    rows = Rows(problem, parts, labels, proximal, w.size)
+    rows = Rows(problem, parts, labels, proximal, w)
     last = proximal.made + max(1, int(UNIT / step_work(rows.values, w.size)))  # step of this unit
     while True:
-        rows.attain(w)
+        rows.attain()
         now = standing(rows, w, offset, goal)
         done = proximal.made > 0 and now.inner + now.outer <= now.goal
         if proximal.made >= goal.most or (done and goal.to_prove):

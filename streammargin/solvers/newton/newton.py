@@ -50,7 +50,6 @@ SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST_ASCENT_PASSES = 400  # before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
 RATE = 4  # passes of steps on rows whose fall tells how many are left
-NEAR_OPTIMUM = 0.03  # a relative gap of weights that are worth a start
 CACHED_SOFTNESS = 0.1  # of the softness at given weights: at those of cached rows, whose margins are nearly right
 HALF = 0.5  # of the budget: products leave room for a Hessian that takes no more
 STUCK = 20  # passes of products, or of cached rows, before steps with a Hessian take over
@@ -271,8 +270,8 @@ def enter_proximal(
 ) -> ProxNewton:
     """The state of a Newton step a read, from the weights of the stage before if they are near the optimum.
 
-    Steps of products are, and cached rows, whose cache is freed. Others are worse than 0: if rows are taken for sure
-    that are not, the Hessian is too small.
+    Steps of products are, and cached rows, whose cache is freed. Others are no better than 0: if rows are taken for
+    sure that are not, the Hessian is too small.
     """
     after = following(PROXIMAL, problem, before)
     if isinstance(before, NearState):
@@ -281,8 +280,6 @@ def enter_proximal(
         after.softness *= CACHED_SOFTNESS if enough_rows_fit(problem) else 1.0
     elif isinstance(before, (ConjugateState, InteriorPoints)):
         PROXIMAL.begin_at(problem, after, after.best_w)
-    elif watch.estimate <= NEAR_OPTIMUM:
-        PROXIMAL.begin_at(problem, after, ROWS_STAGE.weights(problem, before))
     return after
 
 

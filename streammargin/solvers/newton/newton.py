@@ -45,7 +45,7 @@ TAKEN_JOINT = 8  # assumed number of steps for all lines together
 TAKEN = 15  # assumed number of Newton steps without a sample
 TAKEN_WITH_SAMPLE = 6  # the same with a sample
 PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
-A_VISIT = 10, 100  # overhead of a row's visit for each line, in values: of a loss with kinks, and a smooth one
+A_VISIT = 10  # overhead of a row's visit for each line, in values
 SUMMED = 4000  # most columns of a Hessian that other machines send
 MOST_ASCENT_PASSES = 400  # before Newton steps
 SLOWS = 2.0  # times as many passes are left as the fall so far predicts, as steps on rows slow down
@@ -221,7 +221,7 @@ def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: Pas
             return ""
         a_step = conjugate.ASSUMED_PRODUCTS * conjugate.product(problem)
     awake = max(1.0, float(state.figures[:, VISITS].sum())) / (rows * active.size)
-    a_pass = awake * PASS_WORK * lines * (problem.values + A_VISIT[smooth(problem.loss)] * rows)
+    a_pass = awake * PASS_WORK * lines * (problem.values + A_VISIT * rows)
     most = TAKEN_JOINT * a_step / a_pass
     left = SLOWS * predicted_left(problem, watch, state.number, estimate)
     return after if state.number + left >= most else ""
@@ -326,5 +326,5 @@ def _follow_ascent(problem: Problem, before: MomentumAscent, after: StepsState) 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
     """Whether ascent is predicted to take more passes in all than Newton steps cost: their number x a step / a pass."""
     steps = TAKEN_WITH_SAMPLE if sample.samples(problem) else TAKEN
-    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT[False] * problem.rows))
+    cost = steps * work_of_step(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows))
     return number + predicted_left(problem, watch, number, estimate) >= min(MOST_ASCENT_PASSES, cost)

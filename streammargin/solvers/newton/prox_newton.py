@@ -17,7 +17,7 @@ import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.errors import DataError
-from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
+from streammargin.losses.base import coupled, largest_bend, middle_share, quadratic, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
@@ -45,7 +45,7 @@ NEARBY = 1e-3  # share of a step over which the slope of R is measured
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
 ENOUGH_ACTIVE_ROWS = 2  # for each weight, if the softness falls far from the minimum; 1 under the ridge alone
-DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
+DAMPING = 1e-3  # first damping of a Hessian that depends on the weights, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
 
@@ -73,7 +73,7 @@ class LastStep:
     active: Kept[f8] = of(GROUPS)
     softness_left: Kept[f8] = of(GROUPS, fill=1.0)
     least_left: Kept[f8] = of(GROUPS, fill=LEAST_FALL)
-    damping: Kept[f8] = of(GROUPS, fill=DAMPING)
+    damping: Kept[f8] = of(GROUPS)
 
 
 @state
@@ -134,6 +134,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
         state.softness[:] = 0.0 if smooth(problem.loss) else AT_ZERO
+        state.step.damping[:] = LEAST_DAMPING if quadratic(problem.loss) else DAMPING
         state.begun = plain(problem)
         self._first_constants(problem, state)
         state.columns = curved_columns.at_first(problem)

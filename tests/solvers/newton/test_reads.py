@@ -91,6 +91,22 @@ def test_a_handful_of_reads_at_any_C(loss, C, only_reads):
     assert result.certificate.primal == pytest.approx(binary(X, y, loss=loss, C=C).primal(result.model.coef_[0]))
 
 
+@pytest.mark.parametrize("penalty", ["l2", "l1"])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+def test_least_squares_of_columns_that_are_alike_take_one_step(penalty, C):
+    """As the second derivative is the same everywhere: two reads under the ridge, and one more to choose columns."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 3)) @ rng.standard_normal((3, 12)) + 0.05 * rng.standard_normal((2000, 12))
+    z = X @ rng.standard_normal(12) + rng.standard_normal(2000)
+    result = in_blocks(X, z, loss="squared_error", penalty=penalty, C=C, tol=1e-6)
+    w = result.model.coef_[0]
+    assert result.converged and result.passes <= 2 + (penalty == "l1")
+    size = np.abs(w).sum() if penalty == "l1" else 0.5 * w @ w
+    assert result.certificate.primal == pytest.approx(size + 0.5 * C * np.sum((X @ w - z) ** 2), rel=1e-9)
+    if penalty == "l2":
+        assert w == pytest.approx(np.linalg.solve(np.eye(12) + C * X.T @ X, C * X.T @ z), rel=1e-6)
+
+
 @pytest.mark.parametrize("C", [0.01, 1.0])
 def test_separable_rows(C, only_reads):
     X, y = separable(600, 12)

@@ -11,7 +11,7 @@ from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
-BASE = {"arrow", "errors", "files", "json_values", "kinds", "matching", "saved", "saved_words", "sizes"}  # leaves
+BASE = {"arrow", "errors", "files", "json_values", "kinds", "matching", "saved", "sizes"}  # leaves
 BASE |= {"version", "wording", "words", "workers"}
 NAMED = {"kernels", "losses", "maps", "penalties", "rows", "transforms"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
@@ -64,13 +64,13 @@ ALLOWED = {  # by folder, and by single file
     "reading": {"reading", "compiled", "sources", "errors", "matching", "sizes", "wording", "workers"} | NAMED,
     "driver": {"driver", "reading", "options", "points", "sources", "solvers", "arrays", "compiled"} | BASE | NAMED,
     "model": {"model", "ordered", "tables", "points", "saved_fields", "sources", "reading", "compiled"}
-    | {"machines", "numpy_model", "report"}
+    | {"machines", "numpy_model", "report", "saved_words"}
     | BASE
     | NAMED,
     "sinks": {"sinks"} | BASE,
     "ordered": {"files", "sources"},
     "training": {"training", "compiled", "ordered", "tables", "options", "reading", "driver", "points"}
-    | {"sources", "solvers", "model", "result"}
+    | {"sources", "solvers", "model", "result", "saved_words"}
     | BASE
     | NAMED,
     "estimators": {"estimators", "options", "driver", "sources", "training", "model", "result", "sinks", "solvers"}
@@ -78,7 +78,7 @@ ALLOWED = {  # by folder, and by single file
     | BASE
     | NAMED,
     "cli": {"cli", "api", "options", "ordered", "result", "sources", "reading", "driver", "compiled", "model"}
-    | {"sinks", "solvers", "report", "completed", "respooled", "saved_words", "training", "verification"}
+    | {"sinks", "solvers", "report", "completed", "respooled", "training", "verification"}
     | {"losses", "penalties"}
     | BASE,
 }

@@ -22,7 +22,7 @@ from streammargin.ordered import is_matrix
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.sources.hdf5.columns import LABELS
 from streammargin.sources.labels import ATTRIBUTE, LabelCursor
-from streammargin.sources.names import all_of
+from streammargin.sources.names import ALL_COLUMNS, all_of
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import TEXT, Schema, plain_schema
 from streammargin.tables.asked import Asked
@@ -134,7 +134,7 @@ def has_rows(paths: list[str], x: str) -> bool:
     if not {format_of(path) for path in paths} <= {NPZ, TENSORS, ZARR}:
         return True
     with contextlib.suppress(NoSuchRowsError), ExitStack() as stack:
-        open_matrix(paths, How("", stack, x))
+        open_matrix(paths, How("", stack, x, columns=ALL_COLUMNS))
         return True
     return False
 

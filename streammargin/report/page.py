@@ -573,8 +573,10 @@ def repeated(of: Facts) -> str | None:
     if start.get("solver"):
         params["solver"] = "auto"  # which chose it
     names, schema = dict((header.get("problem") or {}).get("names") or {}), header.get("table")
+    names |= {"columns": params.get("columns") or names.get("columns")}  # the model knows chosen ones as common
     if schema is not None:
-        names |= {"y": schema["labels"] or None, "sample_weight": schema.get("weight") or None}
+        own = {"y": schema["labels"], "sample_weight": schema.get("weight")}
+        names |= {name: column for name, column in own.items() if column}  # those in files of their own stay
     words = ["streammargin", "train", *data]
     for line in options_for(Where.SHELL):
         value = given.get(line.name, names.get(line.name) or params.get(line.name))

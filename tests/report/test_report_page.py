@@ -387,6 +387,25 @@ def test_the_command_from_a_log_reads_the_table_as_the_training_did(files, here,
     assert again.schema == model.schema and again.coef_.tobytes() == model.coef_.tobytes()
 
 
+def test_the_command_from_a_log_has_labels_weights_and_columns_that_options_name(files, here):
+    X, y = rows()
+    names, labels = np.array([*"abcde"], "S"), np.array(["low", "mid", "high"])[y]
+    np.save(files / "labels.npy", labels)
+    np.save(files / "weights.npy", 1.0 + np.arange(240) % 3)
+    with h5py.File(files / "named.h5", "w") as file:
+        file["X"], file["y"], file["var/_index"] = X, labels.astype("S"), names
+        file["var"].attrs["_index"] = "_index"
+    beside = ["train.csv", "--drop", "label", "--y", "labels.npy", "--sample-weight", "weights.npy"]
+    for first in (beside, ["named.h5", "--columns", "b,d"]):
+        made(here, files, "train", *first, "-o", "m.npz", "--log-json", "log", "-q", "--force")
+        made(here, files, "report", "m.npz", "log", "-o", "r.html", "--force")
+        parts = Page((files / "r.html").read_text()).cards["How is it repeated?"]
+        command = next(shlex.split(text) for tag, text in parts if tag == "pre")
+        assert set(first) <= set(command)
+        model = sm.load_model(files / "m.npz")
+        assert repeated(here, files, command).coef_.tobytes() == model.coef_.tobytes()
+
+
 @pytest.mark.parametrize(
     ("options", "levels", "warned"),
     [([], 60, True), (["--bias", "free"], 60, False), (["--scale", "maxabs"], 60, False), ([], 5, False),

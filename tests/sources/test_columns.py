@@ -135,6 +135,24 @@ def test_other_files_have_other_columns(files, form, kind, tmp_path, caplog):
         sm.train(paths, y="obs/kind", columns="common", **WAYS).model.evaluate(few, y="obs/kind")
 
 
+@KINDS
+def test_files_whose_layers_have_other_columns(files, kind, tmp_path):
+    """A model of a layer scores files that differ as the training found them."""
+    paths, layers = files(OTHERS, sp.csr_matrix, kind), []
+    for k, path in enumerate(paths):
+        data = getattr(anndata, f"read_{kind}")(path)
+        data.layers["counts"] = data.X
+        layers.append(str(tmp_path / f"{k}.{kind}"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            getattr(data, f"write_{kind}")(layers[-1])
+    for word in CHOSEN:
+        ways = {"y": "obs/kind", "columns": word, **WAYS}
+        model, whole = sm.train(layers, x="layers/counts", **ways).model, sm.train(paths, **ways).model
+        np.testing.assert_array_equal(model.predict(layers), whole.predict(paths))
+        assert model.evaluate(layers, y="obs/kind") == whole.evaluate(paths, y="obs/kind")
+
+
 @FORMS
 @KINDS
 @pytest.mark.parametrize("parts", [OTHERS, OTHERS[:1]])

@@ -238,7 +238,7 @@ def _in_order(found: Ordered, names: np.ndarray, known: np.ndarray, x: str | Non
         may = f", or {instead} and predict with `missing_columns=zero`" if len(missing) < len(known) else ""
         raise DataError(difference(found.name, missing, unknown, may, None))
     if unknown:
-        warn(f"{found.name}: left out, as the model was not trained on it: {all_of(unknown)}")
+        warn(f"{found.name}: left out, as the model knows no such column: {all_of(unknown)}")
     return reordered(found, order, known)
 
 

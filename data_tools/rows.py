@@ -85,13 +85,16 @@ def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
     return found
 
 
-def say_left_out(source: Source) -> None:
-    """Tell that only labels of the table of cells go with the rows."""
+def say_left_out(source: Source, y: str | None) -> None:
+    """Tell that only labels of the table of cells go with the rows, if they are its column y."""
+    y = (y or "y").lstrip("/")
     for path in source.files():
         with contextlib.suppress(StreamMarginError), opened(path) as file:  # no HDF5: the labels are another file
             if look_up(file, OBS, path) is not None:
-                labels = ", but for the labels" if source.has_labels() else "; keep its labels with `y=obs/NAME`"
-                note(f"{path}: the table obs is left out{labels}")
+                inside = y.startswith(f"{OBS}/") or (not has_link(file, y) and has_link(file, f"{OBS}/{y}"))
+                kept = ", but for the labels" if inside else ""
+                more = kept if source.has_labels() else "; keep its labels with `y=obs/NAME`"
+                note(f"{path}: the table obs is left out{more}")
                 return
 
 

@@ -66,7 +66,7 @@ def shuffle(
     given = data if isinstance(data, str) else list(data)
     with open_source(given, x=x, y=y) as source, temporary_folder(output) as folder:
         check_apart({"the output": output}, source.files())
-        say_left_out(source)
+        say_left_out(source, y)
         spill = Spill(folder)
         least = least_budget(source)
         held = source.names_bytes()

@@ -65,7 +65,7 @@ def split(
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one file empty; choose another `test_size`")
         names = source.feature_names()
-        say_left_out(source)
+        say_left_out(source, y)
         kind = (source.dtype, source.sparse, source.features, names, label_of(source), kept_name(x))
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows

@@ -78,10 +78,10 @@ class NumpyModel:
         else:
             columns = self._table["columns"]
             names = [column["name"] for column in columns] if self._table["named"] else list(table)
-            missing = [name for name in names if name not in table]
-            if missing or len(names) != len(columns) or not columns:
-                lacks = f"the table lacks the column {missing[0]}, or a row lacks that field; None is a missing value"
-                raise ValueError(lacks if missing else "the columns have no names")
+            missing = next((name for name in names if name not in table), None)
+            if missing is not None or len(names) != len(columns) or not columns:
+                lacks = f"the table lacks the column {missing}, or a row lacks that field; None is a missing value"
+                raise ValueError("the columns have no names, or a row lacks a field" if missing is None else lacks)
             parts = [numbers_of(*each, unknown) for each in zip(columns, map(table.get, names), strict=True)]
             X = np.hstack(parts).astype(self._table["dtype"]).astype(np.float64)
         if X.ndim != 2 or X.shape[1] != self._features:

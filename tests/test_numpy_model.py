@@ -198,6 +198,15 @@ def test_a_field_that_one_of_the_dicts_lacks_is_never_a_missing_value(tmp_path, 
         model.predict(rows)
 
 
+def test_a_row_of_a_table_without_names_has_all_fields(tmp_path):
+    (tmp_path / "t.csv").write_text("".join(f"{age},{age % 3},{'ab'[age % 2]}\n" for age in range(40)))
+    sm.train(str(tmp_path / "t.csv"), y="-1", tol=0.5).model.save(tmp_path / "m.npz")
+    model, rows = NumpyModel(tmp_path / "m.npz"), [{"age": 3, "rest": 0}, {"age": 4}]
+    assert model.predict(rows[:1]).shape == (1,)
+    with pytest.raises(ValueError, match="the columns have no names, or a row lacks a field"):
+        model.predict(rows)
+
+
 def test_one_dict_is_one_row(tmp_path):
     frame = people().dropna()
     sm.train(frame, y="income", dates=True, tol=0.1).model.save(tmp_path / "m.npz")

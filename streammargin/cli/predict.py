@@ -132,7 +132,7 @@ def _wanted(model: Any, options: argparse.Namespace) -> Fields:
     )
 
 
-OF_ANNDATA = {"X", "obs", "var", "uns", "obsm", "varm", "layers", "raw", "obsp", "varp"}  # all that it loads
+OF_ANNDATA = {"X", "obs", "var", "uns", "obsm", "varm", "layers", "raw", "obsp", "varp"}  # and raw.X, raw.var, ...
 WRITTEN_CHARACTERS = 16 << 20  # characters of text that are written at a time
 
 
@@ -304,10 +304,9 @@ def write_obs(data: str, name: str, path: str, blocks: Iterator[Lines], rows: in
     parts = []
     with writes(path, (OSError, RuntimeError)), writable(path, "r+") as (file, disk):
         obs = file["obs"]
-        if others := sorted(file.keys() - OF_ANNDATA):
-            warn(
-                f"{data} has {listed(others)} beside the cells: the copy leaves this out, as anndata would not load it"
-            )
+        others = [other for other in sorted(file.keys() - OF_ANNDATA) if not other.startswith("raw.")]
+        if others:
+            warn(f"the copy of {data} leaves out {listed(others)}: anndata loads no file with more than the cells")
         for other in others:
             del file[other]
         if likely:

@@ -62,11 +62,13 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
             raise UsageError("`spool` and `unknown` are for tables; leave them out")
         try:
             return verify(options.model, data, valid, memory=memory, **names)
-        except DataError as error:  # nobody knows the name of a spool
-            told = error.raw
+        except DataError as error:
+            if not spooled:
+                raise
+            told = error.raw  # nobody knows the name of a spool
             for path, given in spooled.items():
                 told = told.replace(path, given)
-            raise type(error)(told) from None
+            raise type(error)(told) from error
 
 
 def run(options: argparse.Namespace) -> int:

@@ -259,7 +259,7 @@ def as_trained(
     left_out = [name for name in reader.columns if name not in used]
     if left_out:
         hint = "; if one is the label, name it with `y`" if labelled and not labels else ""
-        warn(f"{reader.name}: left out, as the model was not trained on it: {all_of(left_out)}{hint}")
+        warn(f"{reader.name}: left out, as the model knows no such column: {all_of(left_out)}{hint}")
     _say_roles(reader, asked, labels, own_schema.values, labelled)
     return Table(reader, asked, own_schema.values, labels), own_schema
 

@@ -42,8 +42,11 @@ def test_a_mistyped_label_or_group_is_a_mistake_of_usage(folder, data, command, 
 
 
 def test_verify_says_the_same_of_a_file_of_rows(folder, capsys):
-    assert main(["verify", str(folder / "t.h5.npz"), str(folder / "t.h5"), "--y", "chruned"]) == 2
+    words = ["verify", str(folder / "t.h5.npz"), str(folder / "t.h5"), "--y", "chruned"]
+    assert main(words) == 2
     assert "chruned is not a dataset of the shape (40,)" in capsys.readouterr().err
+    assert main([*words, "--debug"]) == 2
+    assert "verification.py" in capsys.readouterr().err  # where it was raised
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_so_is_any_other_column(folder, command, monkeypatch, capsys):
 
 @pytest.mark.parametrize("kind", ["h5", "npz", "zarr"])
 def test_so_are_rows(folder, tmp_path, kind, capsys):
-    """Those that a model remembers were typed by nobody: of zarr their lack is bad data, of other files X is taken."""
+    """Nobody typed the name that a model remembers: a zarr store without it is bad data; of other files X is read."""
     X, y, paths = np.random.default_rng(1).standard_normal((ROWS, 2)), np.arange(ROWS) % 2, {}
     for place in ("counts", "other"):
         paths[place] = path = str(tmp_path / f"{place}.{kind}")
@@ -77,7 +80,8 @@ def test_so_are_rows(folder, tmp_path, kind, capsys):
     assert main(["train", paths["counts"], "--y=y", "--x=layers/counts", "--tol=0.5", "-o", model]) == 0
     for command in (["train", paths["counts"], "--y=y", "-o", "new.npz"], ["predict", model, paths["counts"]]):
         assert main([*command, "--x=layers/cuonts"]) == 2
-        assert "did you mean layers/counts? it has " in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "did you mean layers/counts? it has " in said and "name the rows with --x" in said
     assert main(["predict", model, paths["other"]]) == (65 if kind == "zarr" else 0)
     said = capsys.readouterr().err
     assert "did you mean" not in said and "layers/counts" in said

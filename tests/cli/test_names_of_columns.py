@@ -143,9 +143,14 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
     assert likely.uns["guess_classes"].tolist() == loaded.classes_.tolist() and (likely.X != before.X).sum() == 0
     made = tmp_path / "made.h5ad"
     convert(path, str(made), y="obs/kind")  # the labels beside the cells, which anndata does not load
+    with h5py.File(made, "a") as file:
+        file["sample_weight"] = np.ones(len(after))
+        for part in ("X", "var"):  # an older anndata wrote raw so
+            file.copy(part, f"raw.{part}")
     done = here("predict", model, made, "--obs", "guess", "-o", out, "--force")
-    assert done.returncode == 0 and "made.h5ad has y beside the cells: the copy leaves this out" in done.stderr
+    assert done.returncode == 0 and "made.h5ad leaves out sample_weight, y: anndata loads no file" in done.stderr
     assert anndata.read_h5ad(out).obs["guess"].tolist() == after.obs["guess"].tolist()
+    assert (anndata.read_h5ad(out).raw.X != before.X).sum() == 0
     with h5py.File(made) as file:
         assert "y" in file
     made.unlink()

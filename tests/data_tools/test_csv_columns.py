@@ -298,12 +298,12 @@ def test_columns_take_the_order_of_a_model(tmp_path, like):
 def test_other_columns_are_left_out_with_a_word(tmp_path, like, said):
     text = "b,id,c,label,a,income\n2,x1,3,0,1,>50K\n"  # what is left out need not be numbers
     assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], [0])
-    assert said("WARNING")[0].endswith("not trained on it: id, income")
+    assert said("WARNING")[0].endswith("the model knows no such column: id, income")
     text = "b,c,buys,a\n2,3,yes,1\n"
     assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], None)
-    assert said("WARNING")[-1].endswith("not trained on it: buys; if one is the label, name it with y")
+    assert said("WARNING")[-1].endswith("the model knows no such column: buys; if one is the label, name it with y")
     assert converted(tmp_path, text, like=like("abc"), label=False) == ([[1, 2, 3]], None)
-    assert said("WARNING")[-1].endswith("not trained on it: buys")
+    assert said("WARNING")[-1].endswith("the model knows no such column: buys")
 
 
 def test_missing_columns_are_all_named(tmp_path, like):

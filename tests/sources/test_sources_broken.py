@@ -60,7 +60,8 @@ def test_files_without_rows(tmp_path):
     with h5py.File(tmp_path / "d.h5", "a") as file:
         file["layers/counts"] = X
     with pytest.raises(
-        sm.DataError, match=r"layers/count of rows; did you mean layers/counts\? it has layers/counts; name"
+        sm.DataError,
+        match=r"has no dataset layers/count of rows; did you mean layers/counts\? it has layers/counts; name the rows",
     ):
         open_source(tmp_path / "d.h5", x="layers/count")
     with h5py.File(tmp_path / "nothing.h5", "w"):

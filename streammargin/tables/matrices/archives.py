@@ -131,7 +131,7 @@ class Archive:
         """The rows x of an archive, with labels and weights of it or of other files. DataError for another shape."""
         if how.x and x not in self.arrays:
             has = f"{meant(x, self.arrays)}it has {listed(self.arrays)}"
-            raise NoSuchRowsError(f"{self.path} has no {self.noun} {x}; {has}")
+            raise NoSuchRowsError(f"{self.path} has no {self.noun} {x}; {has}; name the rows with `x=NAME`")
         rows = self[x]
 
         def inside(given: str | None, what: tuple[str, str]) -> Take | None:

@@ -60,7 +60,7 @@ class MisnamedError(UsageError, DataError):
 
 
 class NoSuchRowsError(MisnamedError):
-    """The same of rows."""
+    """A name that an option gives, of rows that the data lack."""
 
 
 class OtherRowsError(DataError):

@@ -137,7 +137,7 @@ def _cut(text: str) -> str:
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     """The known name that is most like another one, in any case of letters; "" if none is as much `alike`, 0 to 1.
 
-    What is above both, as layers/ of layers/counts, does not count.
+    A folder that both are in, as layers/ of layers/counts, does not count.
     """
     found, low = {str(one).lower(): str(one) for one in known}, name.lower()
     above = low[: low.rfind("/") + 1]

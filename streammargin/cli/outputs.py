@@ -195,15 +195,21 @@ class OtherOutputs:
             part = f"the held-out {100.0 / share[0]:.3g}%" if share else ""
             given = {line.name: getattr(self.options, line.name) for line in TABLE if line.theme in THEMES}
             facts = Facts(
-                result.model, model, result.history, tested, judged, training, {**given, "data": self.options.data},
+                result.model,
+                model,
+                result.history,
+                tested,
+                judged,
+                training,
+                {**given, "data": self.options.data},
                 part=part,
-            )  # fmt: skip
+            )
             yield "the report", functools.partial(write_page, facts)
 
     def _rows(self, result: TrainResult, should_stop: Callable[[], str | None]) -> list[str] | None:
         """The files of the rows to judge the model on; None if they cannot be read again here, or the run was ended.
 
-        Several outputs are judged on all rows of files, so not on a share.
+        Labels of shape (n, 1) are judged on all rows of files, so not on a share.
         """
         options, share = self.options, _share(result)
         rows = options.data if options.valid is None or share else [options.valid]

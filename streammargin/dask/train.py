@@ -26,7 +26,7 @@ from streammargin.errors import InputMissingError, ReadWriteError, Refusal, Usag
 from streammargin.files import make_folder
 from streammargin.options.folds import Folds, Known
 from streammargin.options.others import refuse
-from streammargin.options.table import Options, with_table
+from streammargin.options.table import TABLE_OPTIONS, Options, with_table
 from streammargin.ordered import columns_of, is_matrix, is_parquet, is_table
 from streammargin.result import TrainResult
 from streammargin.sinks.console import watched
@@ -39,7 +39,7 @@ from streammargin.tables.spool import OfTable
 from streammargin.tables.table import Table, matched, with_roles
 from streammargin.training.folds import by_rows
 from streammargin.training.held_out import say_if_trained_on
-from streammargin.training.rows import SPOOL, TABLE_OPTIONS
+from streammargin.training.rows import SPOOL
 from streammargin.training.tables import asked_of
 from streammargin.training.task import make_task
 

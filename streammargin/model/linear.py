@@ -13,8 +13,8 @@ from streammargin.points.base import Answer
 from streammargin.points.linear import LinearPoint
 from streammargin.wording import shown
 
-CARRIED = (
-    "the constant is penalised and `scale=std` keeps means of sparse rows: levels and noise may carry a part of it "
+CONSTANT_IN_COLUMNS = (
+    "the constant is penalised and `scale=std` keeps means of sparse rows: levels and noise may carry part of it "
     "and rank high; `bias=free` ends this"
 )
 
@@ -60,8 +60,8 @@ class LinearModel(Model):
 
     @property
     def remark(self) -> str:
-        """What makes some columns rank too high, with options in backquotes; "" for nothing."""
-        return CARRIED if (self.header.get("problem") or {}).get("carried") is True else ""
+        """Why some columns rank too high, with options in backquotes; "" for nothing."""
+        return CONSTANT_IN_COLUMNS if (self.header.get("problem") or {}).get("constant_in_columns") is True else ""
 
     def scaled_weights(self, line: int) -> np.ndarray | None:
         """A row of coef_ times the standard deviations of the columns, (d,): effects on the score; None if unknown."""

@@ -119,6 +119,7 @@ class Wrong(Tally):
         """Those of the other tally; distances: {"reach", "counts"}; worst: row, label, predicted, distance.
 
         With names of rows also id, their columns, and in each of the worst ids.
+        rows: those that were read, of which a share judges fewer.
         """
         counted = {"reach": self.distances.reach, "counts": self.distances.counts.tolist()}
         names = {"id": self.id} if self.id else {}
@@ -143,10 +144,16 @@ def apart(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def wrong_rows(
-    model: Model, data: Any, *, memory: int | None = None, threads: int | str | None = None,
-    id: tuple[str, ...] = (), should_stop: Callable[[], str | None] = lambda: None, share: Sequence[int] = (),
+    model: Model,
+    data: Any,
+    *,
+    memory: int | None = None,
+    threads: int | str | None = None,
+    id: tuple[str, ...] = (),
+    should_stop: Callable[[], str | None] = lambda: None,
+    share: Sequence[int] = (),
     **asked: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The figures of `Model.evaluate`, whose other arguments these are, with the rows that go wrong (see `Wrong`).
 
     id: columns that name rows, as for `Model.rows_of`. share: see `Wrong`. Several outputs, and ratings, have the

@@ -363,6 +363,7 @@ class Options:
 TABLE: tuple[Line, ...] = tuple(
     one.metadata["line"]._replace(name=one.name, type=str(one.type)) for one in fields(Options)
 )
+TABLE_OPTIONS = [line.name for line in TABLE if line.theme == "table"]
 
 
 def options_for(place: Where) -> list[Line]:
@@ -374,11 +375,10 @@ def with_table(options: Options, table: Mapping[str, object] | None) -> Options:
     """The options, with those about the columns of a table from one mapping. Raises UsageError."""
     if table is None:
         return options
-    names = [line.name for line in TABLE if line.theme == "table"]
     if not isinstance(table, Mapping):
-        raise UsageError(f"table must be a mapping of {', '.join(names)}, not {shown(table)}")
-    if unknown := [name for name in table if name not in names]:
-        raise UsageError(f"table has no option {shown(unknown[0])}; its options are {', '.join(names)}")
+        raise UsageError(f"table must be a mapping of {', '.join(TABLE_OPTIONS)}, not {shown(table)}")
+    if unknown := [name for name in table if name not in TABLE_OPTIONS]:
+        raise UsageError(f"table has no option {shown(unknown[0])}; its options are {', '.join(TABLE_OPTIONS)}")
     for name in table:
         if getattr(options, name) is not None:
             raise UsageError(f"`{name}` is given by itself and in table; give it once")

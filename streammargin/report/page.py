@@ -263,7 +263,8 @@ def _good(of: Facts) -> Iterator[str]:
         held_out = {"valid_error": "mean error over the folds"} if of.by_folds else {}
         yield listed(_named(of.header.get("certificate") or {}, {**TRAINED, **held_out}))
         return
-    own = " These are the training rows: new rows will go wrong more often." if of.training else ""
+    left = "" if of.model.held_out_rows is None else f", and {number(of.model.held_out_rows)} that were held out"
+    own = f" These are the training rows{left}: new rows will go wrong more often." if of.training else ""
     folds = list(_over_folds(of)) if of.training else []
     own += " The error over folds is of rows that a training had not seen." if folds else ""
     own += f" No {cut(of.groups)} is on both sides." if folds and of.groups else ""
@@ -292,14 +293,13 @@ def _costs(of: Facts) -> Iterator[str]:
         if cost is not None and not of.end:
             yield f"The model has C = {cost}. The end of the log of its training has all values that were tried."
             return
+        if cost is None:
+            yield ""
+            return
         held_out = (of.header.get("certificate") or {}).get("valid_error") is not None
         yield (
-            ""
-            if cost is None
-            else (
-                f"One value was tried: C = {cost}. Several are compared on {'the ' * held_out}held-out rows by "
-                f"<code>-C 0.01,0.1,1,10{' --valid DATA' * (not held_out)}</code>."
-            )
+            f"One value was tried: C = {cost}. Several are compared on {'the ' * held_out}held-out rows by "
+            f"<code>-C 0.01,0.1,1,10{' --valid DATA' * (not held_out)}</code>."
         )
         return
     of_folds = any(spread is not None for spread in tried.spreads)

@@ -29,7 +29,7 @@ from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
 from streammargin.options.folds import Folds, Share
-from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, TABLE, Options
+from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, TABLE_OPTIONS, Options
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.base import Point
@@ -54,8 +54,6 @@ from streammargin.transforms.chain import Chain
 from streammargin.version import __version__
 from streammargin.wording import warn
 
-OF_TABLES = [line for line in TABLE if line.theme == "table"]
-
 
 @dataclass(frozen=True)
 class Job:
@@ -70,7 +68,7 @@ class Job:
     watched: with a checkpoint, the training and held-out sources as stored;
     names: (d,) column names, or None;
     start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0;
-    carried: whether columns carry a part of the constant, see `LinearModel.remark`;
+    constant_in_columns: whether columns carry a part of the constant, see `LinearModel.remark`;
     label_column: of the table that the labels were from, by name or number; None if it is unknown.
     """
 
@@ -91,7 +89,7 @@ class Job:
     watched: list[WatchedSource]
     names: np.ndarray | None
     start: LinearPoint | None
-    carried: bool
+    constant_in_columns: bool
     label_column: str | int | None
 
     def params(self) -> dict[str, object]:
@@ -118,7 +116,7 @@ class Job:
         source, plan, by = self.source, self.plan, self.target.group_column
         cv, valid = self.options.cv, self.options.valid
         params = self.params()
-        params |= {line.name: getattr(typed or self.options, line.name) for line in OF_TABLES if line.name in params}
+        params |= {name: getattr(typed or self.options, name) for name in TABLE_OPTIONS if name in params}
         folds = cv.replace(by=by) if isinstance(cv, Folds) and isinstance(cv.by, str) and by else cv
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__,
@@ -310,7 +308,7 @@ class Job:
         return {
             "constant": {"kind": kind, "value": self.problem.column}, "shift": np.asarray(self.target.shift).tolist(),
             "joint": problem.all_scores, "lines": problem.lines,
-            "carried": self.carried, "of_folds": options.folds is not None,
+            "constant_in_columns": self.constant_in_columns, "of_folds": options.folds is not None,
             "left_out": self.left_out,
             "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in (given | names).items()},

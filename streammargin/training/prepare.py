@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.driver.learn.steps import Step, after_steps, bytes_beside, bytes_of_steps, make_steps, transformed
 from streammargin.driver.learn.validate import Counted, Validator
 from streammargin.errors import BudgetError, UsageError
-from streammargin.model.linear import CARRIED
+from streammargin.model.linear import CONSTANT_IN_COLUMNS
 from streammargin.options.table import FREE_BIAS, Options
 from streammargin.points.linear import LinearPoint
 from streammargin.reading.labels import LabelReader
@@ -159,7 +159,7 @@ def _prepared(
     why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
     if told:
         note(told)
-    carried = _carried(asking, problem)
+    carried = _constant_in_columns(asking, problem)
     _tell(options, task, method, problem, why, carried)
     alone = [path.endswith(".h5ad") for path in rows.stored.files()] == [True]
     if is_anndata(data) or (alone and not remote and options.of_files is None and options.mask is None):
@@ -277,7 +277,7 @@ def _of_sparse(fitting: Fitting, slim: Source, method: Method, problem: Problem)
     return None
 
 
-def _carried(asking: Asking, problem: Problem) -> bool:
+def _constant_in_columns(asking: Asking, problem: Problem) -> bool:
     """Whether columns carry a part of a penalised constant, as the scale keeps their means, and `bias=free` ends it."""
     options = asking.options
     kept = options.scaling[0] == "std" and asking.rows.sparse and not (options.kernel or options.map)
@@ -296,7 +296,7 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
     if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
         note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
     if carried:
-        note(CARRIED)
+        note(CONSTANT_IN_COLUMNS)
     if why is not None:
         LOG.info("took %s", why)
 

@@ -16,7 +16,7 @@ from streammargin.driver.status.events import History
 from streammargin.errors import OtherRowsError, ReadWriteError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, check_input
 from streammargin.options.folds import Folds
-from streammargin.options.table import Options, Where, asked_digest, digest_of, options_for, read_by
+from streammargin.options.table import TABLE_OPTIONS, Options, asked_digest, digest_of, read_by
 from streammargin.ordered import PRESENT, columns_of, files_read, is_matrix, is_table
 from streammargin.reading.prefetch import Stopwatch
 from streammargin.result import TrainResult
@@ -27,7 +27,6 @@ from streammargin.training.job import Job
 from streammargin.training.prepare import prepare
 from streammargin.training.task import make_task
 
-TABLE_OPTIONS = [line.name for line in options_for(Where.SHELL) if line.theme == "table"]
 SPOOL = "spool"
 
 

@@ -175,6 +175,8 @@ def test_the_run_info_verify_and_log_say_how_many_rows_were_held_out(tmp_path, h
     assert (start["data"]["rows"], start["data"]["held_out"]) == (rows, held_out)
     facts = json.loads(here("info", "m.npz", "--json", cwd=tmp_path).stdout)
     assert (facts["rows"], facts["held_out_rows"]) == (rows, held_out)
+    wrong = facts["certificate"]["valid_error"] * held_out  # of as many rows
+    assert wrong == pytest.approx(round(wrong), abs=1e-9)
 
 
 def test_positive_classes_scale_bias_weights_and_valid(tmp_path, here):

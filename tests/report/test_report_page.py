@@ -360,8 +360,20 @@ def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files
     made(
         here, files, "train", "train.csv", "-o", "two.npz", "-C", "0.1", "--valid", "0.2", "-q", "--report", "two.html"
     )
+    made(here, files, "train", "train.csv", "-o", "cv.npz", "-C", "0.1", "--cv", "3", "-q", "--report", "cv.html")
     told = "One value was tried: C = 0.1. Several are compared on the held-out rows by <code>-C 0.01,0.1,1,10</code>."
-    assert told in (files / "two.html").read_text()
+    assert told in (files / "two.html").read_text() and told in (files / "cv.html").read_text()
+
+
+def test_a_page_on_all_rows_says_how_many_were_held_out(files, here):
+    options = ["--valid", "20%", "-q", "--log-json", "log", "--force"]
+    made(here, files, "train", "train.csv", "-o", "s.npz", *options)
+    made(here, files, "report", "s.npz", "log", "--test", "train.csv", "-o", "s.html")
+    assert "These are the training rows, and 48 that were held out: new" in (files / "s.html").read_text()
+    X = rows()[0]
+    write_h5(files / "o.h5", X, X[:, :1])
+    made(here, files, "train", "o.h5", "--loss", "squared_error", "-o", "o.npz", *options, "--report", "o.html")
+    assert "No rows were judged for this page" in (files / "o.html").read_text()
 
 
 @pytest.mark.parametrize("missing", ["mean", "zero", "indicator"])
@@ -408,16 +420,38 @@ def test_the_command_from_a_log_has_labels_weights_and_columns_that_options_name
 
 @pytest.mark.parametrize(
     ("options", "levels", "warned"),
-    [([], 60, True), (["--bias", "free"], 60, False), (["--scale", "maxabs"], 60, False), ([], 5, False),
-     (["--solver", "sdca", "--passes", "2"], 60, False)],
-)  # fmt: skip
+    [
+        ([], 60, True),
+        (["--bias", "free"], 60, False),
+        (["--scale", "maxabs"], 60, False),
+        ([], 5, False),
+        (["--solver", "sdca", "--passes", "2"], 60, False),
+    ],
+)
 def test_levels_that_carry_a_part_of_the_constant_are_told_where_they_rank(files, here, options, levels, warned):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=600), "far": rng.normal(50.0, 5.0, 600), "zip": np.arange(600) % levels})
     table["label"] = np.where(rng.random(600) < 1.0 / (1.0 + np.exp(2.0 - table["x"])), "yes", "no")
     table.to_csv(files / "zips.csv", index=False)
-    run = made(here, files, "train", "zips.csv", "--y", "label", "--categorical", "zip", "--scale", "std", "--loss",
-         "logistic", *options, "-o", "z.npz", "--report", "z.html")  # fmt: skip
+    run = made(
+        here,
+        files,
+        "train",
+        "zips.csv",
+        "--y",
+        "label",
+        "--categorical",
+        "zip",
+        "--scale",
+        "std",
+        "--loss",
+        "logistic",
+        *options,
+        "-o",
+        "z.npz",
+        "--report",
+        "z.html",
+    )
     said = "--bias free ends this"
     top = here("info", "z.npz", "--top", "3", cwd=files).stdout
     page = (files / "z.html").read_text()

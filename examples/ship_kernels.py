@@ -3,7 +3,7 @@
 Child processes run examples/kernel_trainings.py with the sources of the wheel and an empty cache. Their environment
 names a processor: x86-64-v3, or generic arm64. What they compiled goes into a copy of the wheel, with a manifest and
 checksums (streammargin/compiled/shipped.py says when it is taken). The copy is tagged for this version of Python and
-this system. Printed are the number of kernels, their size, and the CPU seconds of these processes. Do this last: a
+this system. It prints the number of kernels, their size, and the CPU seconds of these processes. Do this last: a
 change in one source makes all kernels useless.
 """
 

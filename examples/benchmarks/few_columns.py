@@ -74,7 +74,7 @@ def main() -> None:
     X, y = rows_of(options.rows, options.columns)
     steepest = float(np.abs(X.astype(np.float64).T @ y).max())
     solvers = options.solvers.split(",")
-    sides = [*solvers, *["adelie"][: bool(options.adelie)]]
+    sides = [*solvers, "adelie"] if options.adelie else solvers
     print("| loss | penalty | share | weights | " + " | ".join(sides) + " |")
     print("|---" * (4 + len(sides)) + "|")
     with tempfile.TemporaryDirectory() as folder:

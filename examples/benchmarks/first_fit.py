@@ -4,8 +4,8 @@
 
 It prints CPU seconds of processes with an empty cache, once scikit-learn is imported and the rows are made. These are
 569 x 30 rows, and text-like rows of 5,000 x 20,000 and of 500 x 2,000. Then come the digits of scikit-learn (1,797 x
-64, ten classes), a CSV of 3,000 x 9 numbers and words, and one-hot rows, 60,000 x 125 in CSR. Last are the kernels that
-took longest to compile.
+64, ten classes) and a CSV of 3,000 x 9 numbers and words. One-hot rows are 60,000 x 125 in CSR. Last are the kernels
+that took longest to compile.
 
 patience: seconds that a kernel may run in plain Python before it is compiled; 0: compiled at once.
 """

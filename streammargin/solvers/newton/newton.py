@@ -270,8 +270,8 @@ def enter_proximal(
 ) -> ProxNewton:
     """The state of a Newton step a read, from the weights of the stage before if they are near the optimum.
 
-    Steps of products are, and cached rows, whose cache is freed. Others are no better than 0: if rows are taken for
-    sure that are not, the Hessian is too small.
+    Steps of products are, and cached rows, whose cache is freed. Others may be far worse than 0: if rows are taken
+    for sure that are not, the Hessian is too small.
     """
     after = following(PROXIMAL, problem, before)
     if isinstance(before, NearState):

@@ -76,7 +76,8 @@ class Rows:
     """m rows in memory in one problem: margins, duals a, curvatures, and their sums."""
 
     def __init__(self, problem: Problem, parts: Parts, labels: Labels, proximal: Proximal, w: np.ndarray) -> None:
-        self.problem, self.parts, self.labels, self.proximal, width = problem, parts, labels, proximal, w.size
+        self.problem, self.parts, self.labels, self.proximal = problem, parts, labels, proximal
+        width = w.size
         self.count, self.values = labels.rows(), sum(stored(block) for _, block in parts)
         self.margins, self.products, self.caps, self.a, self.curvatures = (np.zeros(self.count) for _ in range(5))
         self.pull, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)

@@ -107,6 +107,20 @@ def test_least_squares_of_columns_that_are_alike_take_one_step(penalty, C):
         assert w == pytest.approx(np.linalg.solve(np.eye(12) + C * X.T @ X, C * X.T @ z), rel=1e-6)
 
 
+@pytest.mark.parametrize("bias", [0, 1, "free"])
+@pytest.mark.parametrize("C", [0.01, 100.0])
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet"])
+@pytest.mark.parametrize("rows", [30, 500])
+def test_least_squares_with_a_singular_matrix_take_few_steps(rows, penalty, C, bias):
+    """Fewer rows than columns, or columns that stand twice, one of them in other units."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((rows, 60 if rows == 30 else 6))
+    X = X if rows == 30 else np.hstack([X, X, 1e3 * X[:, :1]])
+    result = in_blocks(X, X[:, 0] + rng.standard_normal(rows), loss="squared_error", penalty=penalty, C=C, bias=bias)
+    # under l1 the quadratic problem of a step is itself hard: damped steps took up to 11
+    assert result.converged and result.passes <= (17 if (penalty, C) == ("l1", 100.0) else 5)
+
+
 @pytest.mark.parametrize("C", [0.01, 1.0])
 def test_separable_rows(C, only_reads):
     X, y = separable(600, 12)

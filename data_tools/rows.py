@@ -91,7 +91,8 @@ def say_left_out(source: Source, y: str | None) -> None:
     for path in source.files():
         with contextlib.suppress(StreamMarginError), opened(path) as file:  # no HDF5: the labels are another file
             if look_up(file, OBS, path) is not None:
-                inside = y.startswith(f"{OBS}/") or (not has_link(file, y) and has_link(file, f"{OBS}/{y}"))
+                own = look_up(file, y, path) is None and look_up(file, f"{OBS}/{y}", path) is not None
+                inside = y.startswith(f"{OBS}/") or own
                 kept = ", but for the labels" if inside else ""
                 more = kept if source.has_labels() else "; keep its labels with `y=obs/NAME`"
                 note(f"{path}: the table obs is left out{more}")

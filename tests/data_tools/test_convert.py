@@ -264,13 +264,16 @@ def test_obs_and_the_name_of_a_layer_go_along(tmp_path):
 @pytest.mark.parametrize(
     "y, said",
     [(None, '; keep its labels with y="obs/NAME"'), ("obs/kind", ", but for the labels"),
-     ("kind", ", but for the labels"), ("other", "")],
+     ("kind", ", but for the labels"), ("other", ""), ("labels/own.npy", "")],
 )  # fmt: skip
 def test_obs_that_stays_behind_is_told(tmp_path, y, said, caplog):
     caplog.set_level("INFO", "streammargin")
     path, out = cells(tmp_path / "a.h5ad"), str(tmp_path / "b.h5")
     with h5py.File(path, "r+") as file:
         file["other"] = np.arange(6) % 2
+    (tmp_path / "labels").mkdir()
+    np.save(tmp_path / "labels/own.npy", np.arange(6) % 2)
+    y = str(tmp_path / y) if y == "labels/own.npy" else y
     shuffle(path, out, x="layers/counts", y=y)
     split(path, out, str(tmp_path / "c.h5"), x="layers/counts", y=y, force=True)
     assert [one.message for one in caplog.records] == 2 * [f"{path}: the table obs is left out{said}"]

@@ -19,6 +19,7 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     slack(u)                 the margin of the row; for a regression, minus the violation of |u| <= epsilon
     missed(u)                whether the row is on the wrong side
     has_hard_margin()        whether C = inf makes sense
+    quadratic()              whether phi'' is the same everywhere: a Newton step is exact; may be left out
     of_numbers()             True if u is a residual; may be left out otherwise
     log_likelihood(scores)   the logarithm of the probability of the class that scores speak for (an array, by NumPy
                              alone), where the loss is minus that; may be left out

@@ -78,6 +78,11 @@ def largest_bend(loss: Any) -> float:
     return float(loss.curvature_bound()) if has(loss, "curvature_bound") else math.inf
 
 
+def quadratic(loss: Any) -> bool:
+    """Whether phi'' is the same everywhere, so that one Newton step is exact."""
+    return has(loss, "quadratic") and bool(loss.quadratic())
+
+
 def smooth(loss: Any) -> bool:
     """Whether Newton's method works without a proximal term."""
     return largest_bend(loss) <= SMOOTH

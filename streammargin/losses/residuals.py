@@ -44,6 +44,9 @@ class ResidualTerms(NamedTuple):
     def level(self) -> float | None:
         return self.high / (self.high - self.low) if self.g == 0.0 else None
 
+    def quadratic(self) -> bool:
+        return self.g > 0.0 and self.low == -math.inf and self.high == math.inf and self.over == self.under == 0.0
+
     def most(self) -> float:
         return self.high / self.g if self.g > 0.0 else math.inf
 

@@ -44,12 +44,12 @@ class Curved(LookSums):
 class QuadraticModel:
     """The quadratic model of a group's smooth part, with a damped Hessian, plus its penalty.
 
-    H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move. work: the
-    multiplications that its steps took; solved: whether the last of them ended before the most rounds.
+    H (B, b, b): the blocks on the diagonal of the Hessian over `columns` of the weights, which alone move; work: the
+    multiplications that its steps took.
     """
 
     def __init__(self, problem: Problem, read: Curved, k: int, columns: np.ndarray, damping: float) -> None:
-        self.objective, self.plain, self.work, self.solved = problem.objective, plain(problem), 0.0, True
+        self.objective, self.plain, self.work = problem.objective, plain(problem), 0.0
         self.columns, self.H = columns, hessian(problem, read, k)
         on = np.arange(self.H.shape[1])
         diagonal = self.H[:, on, on] + damping
@@ -82,7 +82,6 @@ class QuadraticModel:
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
         rounds = minimise_quadratic(H, slope.ravel()[order], pieces, v, SUBPROBLEM_ACCURACY, ROUNDS, MOST_MODEL_WORK)
-        self.solved = rounds < ROUNDS
         # each round sweeps over the matrix, and factors its nonzero part
         self.work += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         moved = np.empty(w.size)

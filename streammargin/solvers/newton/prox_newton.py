@@ -17,7 +17,7 @@ import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.errors import DataError
-from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
+from streammargin.losses.base import coupled, largest_bend, middle_share, quadratic, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
@@ -45,9 +45,7 @@ NEARBY = 1e-3  # share of a step over which the slope of R is measured
 STAYS = 0.9  # a share above this is 1
 EVEN = 24  # times the gap of a row spread evenly over the softened part is its cap times the width of that part
 ENOUGH_ACTIVE_ROWS = 2  # for each weight, if the softness falls far from the minimum; 1 under the ridge alone
-# of the Hessian, relative to its largest possible diagonal: at first under a loss with kinks, and after a quadratic
-# problem that was not solved
-DAMPING = 1e-3
+DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal, unless a step is exact
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
 EIGEN = 6  # matrices of the size of the Hessian while its eigenvectors are computed
 
@@ -136,7 +134,8 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
         state.softness[:] = 0.0 if smooth(problem.loss) else AT_ZERO
-        state.step.damping[:] = LEAST_DAMPING if smooth(problem.loss) else DAMPING
+        exact = quadratic(problem.loss) and problem.lp and problem.p == 2.0  # the first step is
+        state.step.damping[:] = LEAST_DAMPING if exact else DAMPING
         state.begun = plain(problem)
         self._first_constants(problem, state)
         state.columns = curved_columns.at_first(problem)
@@ -347,7 +346,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
         slope = float(np.vdot(down, p)) - slope_of_penalty(problem.objective, w, p)
         step.descent[k] = slope if checked else math.inf
         step.active[k] = float(problem.view(state.sums.active, k).sum())
-        step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING if model.solved else DAMPING)
+        step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
         R = problem.objective.regulariser
         fall = R(problem.objective.inside(w + p)) - R(w) - float(np.vdot(down, p))
         start[:], newton[:], path_step[:], step.softness_left[k] = w, p, 0.0, 1.0

@@ -118,8 +118,9 @@ class Wrong(Tally):
     def figures(self, rows: int) -> dict[str, Any]:
         """Those of the other tally; distances: {"reach", "counts"}; worst: row, label, predicted, distance.
 
-        With names of rows also id, their columns, and in each of the worst ids.
-        rows: those that were read, of which a share judges fewer.
+        If rows have names, id lists their columns, and each of the worst has its `ids`.
+
+        rows: the number read; with a share fewer are judged.
         """
         counted = {"reach": self.distances.reach, "counts": self.distances.counts.tolist()}
         names = {"id": self.id} if self.id else {}

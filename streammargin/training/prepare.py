@@ -159,15 +159,15 @@ def _prepared(
     why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
     if told:
         note(told)
-    carried = _constant_in_columns(asking, problem)
-    _tell(options, task, method, problem, why, carried)
+    in_columns = _constant_in_columns(asking, problem)
+    _tell(options, task, method, problem, why, in_columns)
     alone = [path.endswith(".h5ad") for path in rows.stored.files()] == [True]
     if is_anndata(data) or (alone and not remote and options.of_files is None and options.mask is None):
         _tell_counts(rows.stored, options)
     problem = replace(problem, column=options.column(costs))
     return Job(
         options, costs, method, source, read.target, fitting.labels, read.known, problem, working, steps, validator,
-        plan, why, better, rows.watched, beside.names, beside.start, carried, rows.stored.label_column(),
+        plan, why, better, rows.watched, beside.names, beside.start, in_columns, rows.stored.label_column(),
     )  # fmt: skip
 
 
@@ -288,14 +288,14 @@ def _constant_in_columns(asking: Asking, problem: Problem) -> bool:
     return False
 
 
-def _tell(options: Options, task: Task, method: Method, problem: Problem, why: str | None, carried: bool) -> None:
+def _tell(options: Options, task: Task, method: Method, problem: Problem, why: str | None, in_columns: bool) -> None:
     """Log what was chosen."""
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         warn(text, "bias")
     if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
         note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
-    if carried:
+    if in_columns:
         note(CONSTANT_IN_COLUMNS)
     if why is not None:
         LOG.info("took %s", why)

@@ -54,6 +54,19 @@ def held_out_rows(rows: int | None, share: Any) -> int | None:
     return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
 
 
+def are_trained_on(header: dict[str, Any], figures: dict[str, Any]) -> bool:
+    """Whether judged rows seem to be those of the training: as many, with as many mistakes, those held out included.
+
+    Without mistakes this is unknown: other rows may have none as well.
+    """
+    certificate, rows = header.get("certificate") or {}, header.get("rows")
+    mistakes, error = certificate.get("mistakes"), certificate.get("valid_error")
+    held_out = held_out_rows(rows, (header.get("problem") or {}).get("left_out"))
+    if held_out is not None and mistakes is not None and error is not None:
+        mistakes += round(error * held_out)
+    return bool(mistakes) and (rows, mistakes) == (figures.get("rows"), figures.get("mistakes"))
+
+
 def left(codes: np.ndarray, first: int, share: Any) -> np.ndarray:
     """The codes of rows, from row `first` on, with -2 for those that a share (folds, seed) of them leaves out."""
     return np.where(left_out(first, len(codes), *share), -2, codes) if share else codes

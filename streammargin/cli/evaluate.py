@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from streammargin.cli.options import add_lines, add_scoring, to_score
-from streammargin.cli.remarks import Remarks
+from streammargin.cli.remarks import Remarks, say
 from streammargin.json_values import to_plain
 from streammargin.kinds import ALL_THREADS
+from streammargin.model.base import Model
 from streammargin.wording import printable, short
 
 WIDEST, WORST = 20, 10  # most classes that are printed, with their confusion matrix; how many of more
@@ -28,6 +29,8 @@ def run(options: argparse.Namespace) -> int:
     model, data, asked = to_score(options)
     with Remarks():
         figures = model.evaluate(data, y=options.y, threads=options.threads or ALL_THREADS, **asked)
+    if model.was_trained_on(figures):
+        say(_of_training(model))
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0
@@ -70,6 +73,14 @@ def run(options: argparse.Namespace) -> int:
     for line in _confusion(figures):
         print(line)
     return 0
+
+
+def _of_training(model: Model) -> str:
+    """The note on rows that the model was trained on."""
+    rows, held_out, error = model.header["rows"], model.held_out_rows, model.header["certificate"]["valid_error"]
+    parts = "" if held_out is None else f", {rows - held_out} of {rows} trained on"
+    known = "" if error is None else f"; the held-out error was {error:.6g}"
+    return f"these seem to be the training rows{parts}: new ones will go wrong more often{known}"
 
 
 def _confusion(figures: dict[str, Any]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from streammargin.points.table import kind_of
 from streammargin.reading.tasks import column_of, matched
 from streammargin.report.page import Facts
 from streammargin.report.page import brief as brief_page
-from streammargin.saved_words import held_out_rows
+from streammargin.saved_words import are_trained_on, held_out_rows
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source
@@ -77,6 +77,10 @@ class Model(Scorer):
     def held_out_rows(self) -> int | None:
         """How many rows of the training a share held out, such as `valid=20%`; None without one."""
         return held_out_rows(self.header.get("rows"), (self.header.get("problem") or {}).get("left_out"))
+
+    def was_trained_on(self, figures: dict[str, Any]) -> bool:
+        """Whether rows with these figures of `evaluate` seem to be those of the training: with as many mistakes."""
+        return are_trained_on(self.header, figures)
 
     @functools.cached_property
     def schema(self) -> Schema | None:

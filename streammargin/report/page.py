@@ -109,7 +109,13 @@ class Facts:
     @property
     def rows(self) -> str:
         """The rows that were judged, as HTML, after a word such as "wrong"."""
-        return "training rows" if self.training else f"rows of {cut(self.part or self.tested, 22)}"
+        own = "training and held-out rows" if self.mixed else "training rows"
+        return own if self.training else f"rows of {cut(self.part or self.tested, 22)}"
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the judged rows are those of the training, and those that a share held out."""
+        return self.training and self.model.held_out_rows is not None
 
 
 BRIEF = 6  # columns of the ranking in a notebook
@@ -184,7 +190,17 @@ def _head(of: Facts) -> str:
     used = None if coef is None else (int(np.any(coef != 0.0, axis=0).sum()), coef.shape[1])
     return (
         f'<div class="tiles">{tiles(of, used)}</div>'
-        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>{_useless(of)}'
+        f'<div class="verdict{"" if proven else " no"}"><b>{head}</b>{why}</div>{_mixed(of)}{_useless(of)}'
+    )
+
+
+def _mixed(of: Facts) -> str:
+    """A warning if the judged rows are those of the training, and those that a share held out; else ""."""
+    if not of.mixed:
+        return ""
+    return (
+        f'<div class="verdict no"><b>{_trained_of(of)}{number(of.header["rows"])} judged rows were trained on</b>'
+        "New rows will go wrong about as often as the held-out ones.</div>"
     )
 
 
@@ -221,7 +237,7 @@ JUDGED = {
 
 def cards(of: Facts) -> Iterator[str]:
     """All cards, in the order of the questions; "" for one that has no answer."""
-    training = "training " * of.training
+    training = "training " * (of.training and not of.mixed)
     yield card("How good is it on training rows?" if of.training else "How good is it?", *_good(of))
     yield card("Which C?", *_costs(of))
     yield card(f"Which {training}rows go wrong?", *_wrong(of))
@@ -525,6 +541,10 @@ def _over_folds(of: Facts) -> Iterator[tuple[str, str]]:
 def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
     """Figures of the judged rows, or else of the training; its held-out error, unless folds have told it."""
     certificate, judged = of.header.get("certificate") or {}, of.judged
+    error, share = certificate.get("valid_error"), certificate.get("train_error") is not None
+    if error is not None and not by_folds and (judged is None or of.training):
+        over = " over the folds" * of.by_folds
+        yield (f"wrong held-out rows{over}", percent(error)) if share else (f"held-out error{over}", number(error))
     if judged is not None and judged.get("accuracy") is not None:
         yield f"wrong {of.rows}", percent(1.0 - judged["accuracy"])
         if judged.get("roc_auc") is not None:
@@ -535,10 +555,7 @@ def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
         if judged.get("r2") is not None:
             yield f"R² of {of.rows}", number(judged["r2"])
         yield f"mean absolute error of {of.rows}", number(judged["mean_absolute_error"])
-    elif not by_folds and (error := certificate.get("valid_error")) is not None:
-        share, over = certificate.get("train_error") is not None, " over the folds" * of.by_folds
-        yield (f"wrong held-out rows{over}", percent(error)) if share else (f"held-out error{over}", number(error))
-    if certificate.get("train_error") is not None and not of.training:
+    if share and (of.mixed or not of.training):
         yield "wrong training rows", percent(certificate["train_error"])
 
 

@@ -61,7 +61,8 @@ def candidates(problem: Problem) -> list[str]:
 
 def reason(problem: Problem, name: str) -> str:
     """One line: why `auto` took this solver, a word with all fields."""
-    size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
+    rows = problem.rows_of(problem.trials - 1)  # without those that a share holds out
+    size = f"{rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if problem.holders > 1:
         return f"{name} for {size}, which are in several places: its reads add up"
     if name == "pdprox" and _tall_numbers(problem):

@@ -122,6 +122,22 @@ def test_evaluate(trained, blobs, here):
     assert f"{1 - wrong / 200:.4f}"[:5] in here("evaluate", model, data).stdout
 
 
+@pytest.mark.parametrize(
+    "options, told", [([], ""), (["--valid", "20%"], ", 160 of 200 trained on"), (["--cv", "3"], "")]
+)
+def test_evaluate_says_that_rows_are_those_of_the_training(tmp_path, blobs, here, options, told):
+    X, y = blobs
+    y = np.where(np.arange(200) % 7, y, -y)
+    write_h5(tmp_path / "a.h5", X, y)
+    write_h5(tmp_path / "b.h5", X, np.where(np.arange(200) % 5, y, -y))
+    assert here("train", "a.h5", "-o", "m.npz", "-q", *options, cwd=tmp_path).returncode == 0
+    error = sm.load_model(tmp_path / "m.npz").header["certificate"]["valid_error"]
+    known = f"; the held-out error was {error:.6g}" if options else ""
+    said = here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stderr
+    assert said == f"these seem to be the training rows{told}: new ones will go wrong more often{known}\n"
+    assert here("evaluate", "m.npz", "b.h5", cwd=tmp_path).stderr == ""
+
+
 def test_evaluate_many_classes(tmp_path, here):
     generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=30, seed=1)
     here("train", "a.h5", "-o", "m.npz", "-q", "--tol", "0.1", cwd=tmp_path)

@@ -365,11 +365,20 @@ def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files
     assert told in (files / "two.html").read_text() and told in (files / "cv.html").read_text()
 
 
-def test_a_page_on_all_rows_says_how_many_were_held_out(files, here):
+@pytest.mark.parametrize("log", [["log"], []])
+def test_a_page_on_all_rows_says_how_many_were_held_out(files, here, log):
     options = ["--valid", "20%", "-q", "--log-json", "log", "--force"]
     made(here, files, "train", "train.csv", "-o", "s.npz", *options)
-    made(here, files, "report", "s.npz", "log", "--test", "train.csv", "-o", "s.html")
-    assert "These are the training rows, and 48 that were held out: new" in (files / "s.html").read_text()
+    made(here, files, "report", "s.npz", *log, "--test", "train.csv", "-o", "s.html")
+    certificate, text = sm.load_model(files / "s.npz").header["certificate"], (files / "s.html").read_text()
+    assert "These are the training rows, and 48 that were held out: new" in text
+    head = text[: text.index('<div class="cards">')]
+    assert "<b>192 of 240 judged rows were trained on</b>" in head
+    for name, value in (("held-out", certificate["valid_error"]), ("training", certificate["train_error"])):
+        assert f"<b>{report.percent(value)}</b><span>wrong {name} rows</span>" in head
+    assert "<span>wrong training and held-out rows</span>" in head
+    made(here, files, "report", "s.npz", *log, "--test", "test.csv", "-o", "t.html")
+    assert "trained on" not in (files / "t.html").read_text()
     X = rows()[0]
     write_h5(files / "o.h5", X, X[:, :1])
     made(here, files, "train", "o.h5", "--loss", "squared_error", "-o", "o.npz", *options, "--report", "o.html")

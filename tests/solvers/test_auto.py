@@ -240,3 +240,12 @@ def test_few_columns_are_a_reason_only_if_they_are_few(features, few):
     problem = hard_problem(separable()[0])
     asked = replace(problem, features=features, outputs=problem.outputs._replace(caps=np.ones((1, 2))))
     assert ("few columns" in reason(asked, "newton")) == few and "second-order steps" in reason(asked, "newton")
+
+
+@pytest.mark.parametrize("options, rows", [({"valid": 0.2}, 40), ({"cv": 5}, 50), ({}, 50)])
+def test_the_rows_that_are_told_are_those_trained_on(options, rows):
+    X, y = separable()
+    told = []
+    sm.train((X[:50], y[:50]), C=1.0, passes=1, listeners=[told.append], **options)
+    [start] = [event for event in told if event["event"] == "run_start"]
+    assert f" for {rows} rows of " in start["solver"]

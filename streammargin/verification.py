@@ -108,13 +108,13 @@ class Saved:
         self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """The class code (m,), or (m, outputs), of each label, -1 for a label that was not trained on."""
+        """The class code (m,), or (m, outputs), of each label, -1 for a label that was not trained on. DataError."""
+        if labels.dtype.kind not in ("biuf" if self.numeric else "biufOSU"):
+            raise DataError(f"the labels are not numbers{' or text' * (not self.numeric)}; name others with `y`")
         if self.numeric:
             return np.zeros(len(labels), np.intp)
         if self.several:
             return np.where(labels == 1, 1, np.where(labels == 0, 0, -1))
-        if labels.dtype.kind not in "biufOSU":
-            raise ValueError("labels are neither numbers nor text")
         values, inverse = np.unique(labels, return_inverse=True)
         return np.array(self.known.of(values), np.intp)[inverse]
 

@@ -174,7 +174,7 @@ class Piece(View):
     def place(self, row: int) -> tuple[str, int]:
         return self.name, row
 
-    label_place = place
+    label_place, told = place, Source.told
 
     def labels_as(self, made: OfValues) -> Slices:
         return _Column(self, made)

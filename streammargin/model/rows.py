@@ -53,9 +53,9 @@ AnyRows = Source | Ordered
 
 
 def told_row(rows: AnyRows, row: int) -> str:
-    """Where a row of the latest block is, for messages: in a table its line."""
-    if isinstance(rows, Ordered) and rows.line is not None:
-        return f"{rows.name}, {rows.line(row)}"
+    """Where a row of the latest block is, for messages on its label."""
+    if isinstance(rows, Ordered):
+        return rows.told(row)
     where, row = rows.label_place(row)
     return f"{where}: row {row}"
 

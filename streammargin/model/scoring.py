@@ -213,8 +213,7 @@ class Scorer:
             else:
                 own_scores(answer, rows.block, rows.tasks, answer.outputs, scores)
         except RowFault as fault:
-            where, row = source.place(rows.first + fault.row)
-            raise DataError(f"{where}: row {row}{fault.told(self.feature_names_in_)}") from None
+            raise DataError(f"{source.told(rows.first + fault.row)}{fault.told(self.feature_names_in_)}") from None
         bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if bad.size:
             if isinstance(source, Source):

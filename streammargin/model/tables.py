@@ -94,7 +94,7 @@ def _of_table(
     found = rows_of(reader, schema, asked, NamesBeside(labels, id=wanted.id, tasks=tasks or ""))
     found = beside(found, reader.name, How("", stack, y=column_of(outside, reader.name, LABELS)))
     return Ordered(found, schema.sparse, schema.features, np.dtype(schema.dtype), name=reader.name,
-                   key=reader.fingerprint, matched=True, line=reader.place)  # fmt: skip
+                   key=reader.fingerprint, matched=True, line=None if reader.typed else reader.place)  # fmt: skip
 
 
 def _of_files(stack: ExitStack, paths: list[str], model: Scorer, wanted: WantedRows) -> Ordered:

@@ -151,7 +151,8 @@ def _frame_values(frame: Any, name: str) -> np.ndarray:
     if other:
         raise DataError(
             f"{name}: the columns {listed(repr(str(column)) for column in other)} hold neither numbers nor booleans; "
-            "drop them, or convert them to numbers"
+            "drop them, convert them to numbers, or train on the frame with its labels as a column, as "
+            'train(frame, y="NAME"): text becomes categories'
         )
     if all(isinstance(kind, np.dtype) for kind in types) and len({_kind(kind) == "b" for kind in types}) < 2:
         return np.asarray(frame)

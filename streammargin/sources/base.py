@@ -133,6 +133,11 @@ class Source(ABC):
         """(name of the file that contains a row, row number in it), for messages."""
         return self.name, row
 
+    def told(self, row: int) -> str:
+        """Where a row is, for messages; in a text its line."""
+        where, row = self.place(row)
+        return f"{where}: row {row}"
+
     def label_place(self, row: int) -> tuple[str, int]:
         """`place` for the label of a row, which may be in another file."""
         return self.place(row)

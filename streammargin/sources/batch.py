@@ -98,10 +98,15 @@ class Ordered:
             raise DataError(f"{self.name} has no rows; check the input")
 
     def place(self, row: int) -> tuple[str, int]:
-        """(name of the file, row), as of a source."""
-        return self.name, row
+        """(name of the file, row of the latest batch), as of a source; in a text the line is part of the name."""
+        return self.name if self.line is None else f"{self.name}, {self.line(row)}", row
 
     label_place = place
+
+    def told(self, row: int) -> str:
+        """Where such a row is, as of a source."""
+        where, row = self.place(row)
+        return f"{where}: row {row}" if self.line is None else where
 
 
 def check_same(after: str, before: str, name: str) -> None:
@@ -144,12 +149,19 @@ def finite_rows(X: np.ndarray, path: str, first: int) -> Batch:
     return Batch(X, None, None, None, None, None)
 
 
+WIDER = "use `dtype=float64`"
+
+
 @dataclass
 class Narrowing:
-    """Checks a conversion to the stored dtype: overflow is an error; loss of whole numbers or underflow warns once."""
+    """Checks a conversion to the stored dtype: overflow is an error; loss of whole numbers or underflow warns once.
+
+    hint: for messages, what keeps the values.
+    """
 
     dtype: np.dtype
     path: str
+    hint: str = WIDER
     said: bool = False
 
     def check(self, batch: Batch) -> None:
@@ -164,7 +176,7 @@ class Narrowing:
             return
         largest = max(float(values.max()), -float(values.min()))
         if largest > float(np.finfo(self.dtype).max):
-            raise DataError(f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`")
+            raise DataError(f"{self.path}: the value {largest:g} is too large for {self.dtype}; {self.hint}")
         if self.said:
             return
         kept = values.astype(self.dtype)
@@ -176,5 +188,5 @@ class Narrowing:
             self.said = True
             warn(
                 f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
-                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"
+                f"{kept[spoilt][0]:.17g}; {self.hint}"
             )

@@ -137,6 +137,9 @@ class Masked(View):
     def place(self, row: int) -> tuple[str, int]:
         return self.source.place(int(self.keep[row]))
 
+    def told(self, row: int) -> str:
+        return self.source.told(int(self.keep[row]))
+
     def label_place(self, row: int) -> tuple[str, int]:
         return self.source.label_place(int(self.keep[row]))
 

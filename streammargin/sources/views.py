@@ -44,10 +44,10 @@ class View(Source):
         self.dtype: np.dtype = source.dtype
         self.sparse: bool = source.sparse
 
-    (whole, bounds, some_rows, buffer_bytes, held_bytes, allocate, read, place, label_place, has_labels, labels,
+    (whole, bounds, some_rows, buffer_bytes, held_bytes, allocate, read, place, told, label_place, has_labels, labels,
      outputs, label_column, column_bytes, rereads_labels, labels_as, sample_weight, numbers, names_bytes,
      feature_names, schema, files, check_unchanged, fingerprint, layout, close, mask, named, of_others) = cast(
-        Any, [_Forwarded() for _ in range(29)])  # fmt: skip
+        Any, [_Forwarded() for _ in range(30)])  # fmt: skip
 
 
 class Changed(View):
@@ -128,8 +128,7 @@ class TransformedSource(Changed):
         try:
             return self.chain.fill(block, target(buffer.data, values_of(block)))
         except RowFault as fault:
-            where, row = self.place(start + fault.row)
-            raise DataError(f"{where}: row {row}{fault.told(self.feature_names())}") from None
+            raise DataError(f"{self.told(start + fault.row)}{fault.told(self.feature_names())}") from None
 
 
 class Pieced(Changed):
@@ -203,9 +202,8 @@ class MappedSource(Pieced):
         block = super().read(start, stop, buffer)
         assert isinstance(block, DenseBlock)
         if not (finite := np.isfinite(block.X).all(axis=1)).all():
-            where, row = self.source.place(start + int(finite.argmin()))
             wrong = f"has a value that is not finite behind the map {self.fitted.map}"
-            raise DataError(f"{where}: row {row} {wrong}; use `scale=std`, or a smaller gamma")
+            raise DataError(f"{self.told(start + int(finite.argmin()))} {wrong}; use `scale=std`, or a smaller gamma")
         return block
 
     def names_bytes(self) -> int:

@@ -25,7 +25,7 @@ from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, make_folder, temporary_folder, writes
 from streammargin.sizes import format_size
 from streammargin.sources.arrays import value_dtype
-from streammargin.sources.batch import Batch, Narrowing, Ordered
+from streammargin.sources.batch import WIDER, Batch, Narrowing, Ordered
 from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 from streammargin.sources.hdf5.file import SCHEMA, open_file
 from streammargin.sources.hdf5.from_batches import write_batches, write_rows
@@ -51,6 +51,7 @@ from streammargin.version import __version__
 from streammargin.wording import note
 
 KEY = "streammargin-table"  # an attribute of a spool
+SAME_WIDTH = "replace it, or train again on such values"  # of other rows than those of the training
 WAIT = 0.1  # seconds between two looks at whether another training has written it
 
 
@@ -69,6 +70,10 @@ class Spoolable(ABC):
     def files(self) -> list[str]:
         """The files that are read; here none."""
         return []
+
+    def line(self, row: int) -> str:
+        """Where a row is in a text, for messages, as line 5; "" if they are of none, as here."""
+        return ""
 
     @property
     def named(self) -> Mapping[str, object]:
@@ -98,8 +103,13 @@ class SpooledSource(View):
     def files(self) -> list[str]:
         return [*self._rows.files(), *self.source.files()]
 
+    def told(self, row: int) -> str:
+        line = self._rows.line(row)
+        return f"{self.name}, {line}" if line else self.source.told(row)
+
     def label_place(self, row: int) -> tuple[str, int]:
-        return self.name, row
+        line = self._rows.line(row)
+        return f"{self.name}, {line}" if line else self.name, row
 
 
 @contextlib.contextmanager
@@ -211,6 +221,16 @@ def is_kept(key: str, path: str) -> bool:
     raise OutputError(f"{path} exists, and was not written from a table; rename it, or name a folder with `spool=DIR`")
 
 
+def found_again(reader: Reader, row: int, columns: Sequence[str]) -> str:
+    """The place of any row of a text, which is read up to there; columns: that are read."""
+    rows = 0
+    for batch in reader.batches(columns, frozenset(columns)):
+        rows += batch.num_rows
+        if row < rows:
+            break
+    return reader.place(row)
+
+
 class Staged(Reader):
     """Passes on the batches of another reader and writes them to a file; afterwards yields them from there.
 
@@ -264,13 +284,8 @@ class Staged(Reader):
         return self.reader.categories
 
     def place(self, row: int) -> str:
-        if self._again and not self.typed:  # find the piece of text that has the row
-            rows = 0
-            for batch in self.reader.batches(self._columns, frozenset(self._columns)):
-                rows += batch.num_rows
-                if row < rows:
-                    break
-        return self.reader.place(row)
+        again = self._again and not self.typed
+        return found_again(self.reader, row, self._columns) if again else self.reader.place(row)
 
     def files(self) -> list[str]:
         return self.reader.files()
@@ -314,6 +329,10 @@ class OfTable(Spoolable):
         own, others = self.table.key(self.schema), _files_named(self.y, self.weight)
         return f"{own} {self.y} {self.weight} {stamp(others)}" if own and others else own
 
+    def line(self, row: int) -> str:
+        reader = self.table.reader
+        return "" if reader.typed or reader.once else found_again(reader, row, reader.columns[:1])
+
     def files(self) -> list[str]:
         return [*self.table.reader.files(), *_files_named(self.y, self.weight)]
 
@@ -327,7 +346,9 @@ class OfTable(Spoolable):
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
             schema, count = learn(table, self.schema)
-            narrowing = None if schema.sparse else Narrowing(np.dtype(self.dtype or schema.dtype), table.name)
+            hint = WIDER if self.schema is None or self.dtype else SAME_WIDTH
+            dtype = np.dtype(self.dtype or schema.dtype)
+            narrowing = None if schema.sparse else Narrowing(dtype, table.name, hint)
             parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
             return self._rows(schema, count, parts, path, force, self._plain)
 

@@ -143,6 +143,26 @@ def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
             sm.train(given, y="y", drop="z")
 
 
+@pytest.mark.parametrize(
+    ("mixed", "message"),
+    [
+        ({"a": [1.5, "many"]}, "row 1, column a: 'many' is not a number, as it was in training"),
+        ({"a": ["many", 3]}, "row 0, column a: 'many' is not a number, as it was in training"),
+        ({"w": ["x", 7]}, "row 1, column w: unknown category '7'"),
+        ({"w": [None, 7.0, "x"]}, "row 0, column w: the value is missing"),
+        ({"a": [1, 1j]}, r"column a: Arrow does not take it [^,;]*; [^,;]*$"),
+    ],
+)
+def test_numbers_and_texts_in_a_column_of_a_frame_are_texts_for_a_model(mixed, message):
+    model = sm.train(pd.DataFrame({"a": [1, 2, 3] * 8, "w": ["x", "z", "1"] * 8, "y": [0, 1, 1] * 8}), y="y").model
+    (size,) = map(len, mixed.values())
+    frame = pd.DataFrame({"a": [2] * size, "w": ["x"] * size} | mixed)
+    with pytest.raises(DataError, match=f"^the table, {message}"):
+        model.predict(frame)
+    numbers = frame.assign(a=pd.Series([2, " 3.0"], dtype=object), w=pd.Series(["z", 1.0], dtype=object)).head(2)
+    assert model.predict(numbers).tolist() == model.predict(numbers.assign(a=[2, 3], w=["z", "1"])).tolist()
+
+
 def test_a_stream_of_batches_is_spooled_and_leaves_nothing(files, truth, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -657,6 +677,36 @@ def test_bad_labels_of_several_columns_are_named(tmp_path, y, text, message):
     frame.to_csv(tmp_path / "s.csv", index=False)
     with pytest.raises((DataError, UsageError), match=message):
         sm.train(str(tmp_path / "s.csv"), y=y, loss="squared_error")
+
+
+LINES = [
+    ("train", {"y": "lots"}, r"{} line 6: the label of row 3 is 'lots'"),
+    ("train --transform sqrt", {"a": -1.0}, r"{} line 6, column a is -1"),
+    ("evaluate", {"y": "lots"}, r"{} line 6: the label of row 3 is 'lots'"),
+    ("predict", {"a": 1e300}, r"{} line 6: the score of row 3 overflows"),
+    ("predict --root", {"a": -1.0}, r"{} line 6, column a is -1"),
+    ("evaluate --root", {"a": -1.0}, r"{} line 6, column a is -1"),
+    ("verify", {"y": "lots"}, r"the labels are not numbers; name others with --y"),
+    ("verify", {"a": 1e300}, r"b.csv: the value 1e\+300 is too large for float32; replace it, or train again"),
+]
+
+
+@pytest.mark.parametrize("words, bad, message", LINES)
+def test_rows_of_text_are_told_by_their_lines(words, bad, message, tmp_path, here, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"a": [1.0, 2.0, 4.0] * 8, "w": ["two\nlines", "x", "z"] * 8, "y": [0.5, 1.0, 2.5] * 8})
+    frame.to_csv("g.csv", index=False)
+    odd = frame.astype(object)
+    odd.loc[3, [*bad]] = [*bad.values()]
+    odd.to_csv("b.csv", index=False)
+    options = ["--loss", "squared_error", "--y", "y", "-q", "-o", "m.npz"]
+    command, *more = words.split()
+    if command == "train":
+        done = here(command, "b.csv", *options, *more, cwd=tmp_path)
+    else:
+        assert here("train", "g.csv", *options, *["--transform", "sqrt"] * len(more), cwd=tmp_path).returncode == 0
+        done = here(command, "m.npz", "b.csv", cwd=tmp_path)
+    assert done.returncode == 65 and re.search(message.format("b.csv,"), done.stderr), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from streammargin.arrow import pa
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
+from streammargin.matching import plain, spelt
 from streammargin.tables.file_format import ARROW, PARQUET, STREAM, FileFormat
 from streammargin.tables.header import StoredNames, check_different, is_blank, names_of
 from streammargin.tables.readers.base import USUAL, Reader, Room
@@ -181,10 +182,11 @@ class Batches(Reader):
         return self._paths
 
 
-def of_object(data: Any, room: Room = USUAL) -> Reader:
+def of_object(data: Any, room: Room = USUAL, trained: Set[str] = frozenset()) -> Reader:
     """A reader of a frame, a table, a dataset, or anything else with an Arrow C stream.
 
-    A stream of batches can be read once. Raises DataError for columns that Arrow does not know.
+    trained: columns that a model knows; numbers and texts in one of them are texts, as in a file. A stream of batches
+    can be read once. Raises DataError for columns that Arrow does not know.
     """
     if isinstance(data, pa.RecordBatchReader):
         return Batches("the stream", data.schema, lambda columns, rows: pieces(data, rows), room, once=True)
@@ -196,7 +198,7 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
 
         return Batches("the dataset", data.schema, opened, room)
     try:
-        table, faults = _table_of_frame(data) if hasattr(data, "iloc") else (_table(data), {})
+        table, faults = _table_of_frame(data, trained) if hasattr(data, "iloc") else (_table(data), {})
     except UnicodeEncodeError as error:
         raise DataError(f"the table: {shown(error.object)} holds half a letter of UTF-16; correct it") from error
     table = table.rename_columns(names_of(table.column_names))
@@ -210,10 +212,10 @@ def of_object(data: Any, room: Room = USUAL) -> Reader:
     return Batches("the table", table.schema, slices, room, count=table.num_rows)
 
 
-def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
+def _table_of_frame(data: Any, trained: Set[str]) -> tuple[pa.Table, dict[str, str]]:
     """A frame of pandas as a table, without its index; the faults of columns that Arrow does not take, by name.
 
-    Such a column has no values. Raises DataError for names twice.
+    Such a column has no values. trained: as of `of_object`. Raises DataError for names twice.
     """
     names = names_of(data.columns)
     check_different("the table", names)
@@ -228,12 +230,22 @@ def _table_of_frame(data: Any) -> tuple[pa.Table, dict[str, str]]:
             try:
                 columns[name] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
             except (pa.ArrowException, TypeError) as error:
-                columns[name] = pa.nulls(len(data))
-                faults[name] = _fault(data[name], name, error)
+                texts = _as_texts(data[name]) if str(name) in trained else None
+                columns[name] = pa.nulls(len(data)) if texts is None else texts
+                if texts is None:
+                    faults[name] = _fault(data[name], name, error, trained)
         return pa.table(columns), faults
 
 
-def _fault(column: Any, name: str, error: Exception) -> str:
+def _as_texts(column: Any) -> pa.Array | None:
+    """A column of numbers and texts as texts, as a file has them; None if it holds others."""
+    values = [plain(value) if there else None for value, there in zip(column, column.notna(), strict=True)]
+    if not all(value is None or isinstance(value, (str, int, float)) for value in values):
+        return None
+    return pa.array([spelt(value) if isinstance(value, (int, float)) else value for value in values], pa.string())
+
+
+def _fault(column: Any, name: str, error: Exception, trained: Set[str]) -> str:
     """The message on a column of a frame that Arrow does not take."""
     kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
     if hasattr(column, "sparse"):
@@ -244,7 +256,8 @@ def _fault(column: Any, name: str, error: Exception) -> str:
     if other is not None:
         where = f"the table, row {other}, column {short(name)}"
         why = f"{kinds[other].__name__}, but row {first} has {kinds[first].__name__}"
-    return f"{where}: Arrow does not take it ({why}); give the column one type, or leave it out with `drop={name}`"
+    leave = "" if name in trained else f", or leave it out with `drop={name}`"
+    return f"{where}: Arrow does not take it ({why}); give the column one type{leave}"
 
 
 def _table(data: Any) -> pa.Table:

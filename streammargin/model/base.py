@@ -105,7 +105,7 @@ class Model(Scorer):
         of_table = is_table(data) and (schema is not None or isinstance(data, (str, os.PathLike, list)))
         if not of_table:
             x = self.rows_before(data, x)
-            y = self._labels_before(data) if labelled and y is None else y
+            y = self._labels_before(data, x) if labelled and y is None else y
         if of_table or is_matrix(data):
             from streammargin.model.tables import WantedRows, in_order
 
@@ -176,8 +176,8 @@ class Model(Scorer):
         self.say_once(f"the model was trained on {x}, and {told} lacks it: X is scored instead")
         return None
 
-    def _labels_before(self, data: Any) -> str | None:
-        """The name of the labels beside the rows of the training; None if it is unknown, or is that of another file.
+    def _labels_before(self, data: Any, x: str | None) -> str | None:
+        """The name of the labels of the training, beside the rows `x`; None if unknown, or that of another file.
 
         If a file has `y` but no labels of this name, such as a converted one, `y` is judged, with a message.
         """
@@ -187,7 +187,7 @@ class Model(Scorer):
         if _is_cells(data) or is_matrix(data):
             return y if _is_cells(data) else None
         for name in (y, None):
-            with contextlib.suppress(DataError), opened(data, y=name, columns=ALL_COLUMNS) as source:
+            with contextlib.suppress(DataError), opened(data, x=x, y=name, columns=ALL_COLUMNS) as source:
                 source.outputs()
                 if name is None:
                     told = ", ".join(paths_of(data))

@@ -143,10 +143,15 @@ class RatingsJob(Job):
 
     def params(self) -> dict[str, object]:
         known = {name: value for name, value in super().params().items() if name in PARAMS}
-        return {**known, "penalty": PENALTY, "columns": list(self.options.columns or ()), "y": self.options.y}
+        return {**known, "penalty": PENALTY, "columns": self._columns, "y": self.options.y}
+
+    @property
+    def _columns(self) -> list[str]:
+        """The columns of a table that say where each rating is; [] of a matrix."""
+        return list(self.options.columns or self.ratings.entries.names[:2])
 
     def run_start(self, typed: Options | None = None) -> dict[str, object]:
-        event = super().run_start(typed)
+        event = super().run_start(replace(typed or self.options, columns=self._columns or None))
         event["data"] = {**event["data"], "sides": list(self.ratings.sides)}  # type: ignore[dict-item]  # a dict
         return event
 

@@ -86,6 +86,7 @@ def test_the_commands_on_factors(tmp_path, here, ratings):
     events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     start = next(event for event in events if event["event"] == "run_start")  # after a warning of a column left out
     assert start["data"]["sides"] == [25, 35] and events[-1]["model"] == "f.npz"
+    assert start["params"]["columns"] == known.header["columns"] == list(known.header["names"][:2])
     assert here(*run, cwd=tmp_path).returncode == 73
 
 

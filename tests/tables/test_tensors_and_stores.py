@@ -314,6 +314,16 @@ def test_held_out_rows_have_the_names_of_the_store(store, tmp_path, capsys):
     assert "all agree" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("ways", [WAYS, LAYER])
+def test_labels_of_a_part_that_was_split_off_are_judged(tmp_path, caplog, ways):
+    path, *parts = (str(tmp_path / name) for name in ("cells.h5ad", "train.h5", "test.h5"))
+    annotated()[1].write_h5ad(path)
+    assert tools(["split", path, *parts, "--y", "obs/type", "--x", ways.get("x", "X")]) == 0
+    model = sm.train(path, y="obs/type", **ways).model
+    assert model.evaluate(parts[1]) == model.evaluate(parts[1], y="y")
+    assert "was trained on obs/type" in caplog.text and "those of y are judged" in caplog.text
+
+
 def test_labels_of_a_file_that_was_converted_are_judged(store, tmp_path, caplog, capsys):
     _, made = annotated()
     made.write_h5ad(tmp_path / "cells.h5ad")

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -88,6 +90,18 @@ def call(*arguments, module="streammargin", **options):
     """Run a command in a process of its own; the completed process, with text output."""
     options = {"capture_output": True, "text": True, "timeout": HANGS, **options}
     return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], **options)
+
+
+@contextlib.contextmanager
+def traced():
+    """Bytes that Python and NumPy allocate within: what they `held` at its end, and the `peak`."""
+    allocated = SimpleNamespace()
+    tracemalloc.start()
+    try:
+        yield allocated
+        allocated.held, allocated.peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-import tracemalloc
 import zipfile
 
 import h5py
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import traced, write_h5
 from reference.datasets import noisy, separable
 from reference.wide import WideHinge
 from reference.words import of_columns
@@ -286,12 +285,9 @@ def test_memory_bounds_what_it_takes(tmp_path, form):
     data, model = write_h5(tmp_path / "data.h5", form(rows), labels), str(tmp_path / "model.npz")
     sm.train(data, passes=1).model.save(model)
     whole, memory = verify(model, data), 1 << 20
-    tracemalloc.start()
-    try:
+    with traced() as allocated:
         found = verify(model, data, memory=memory)
-        assert tracemalloc.get_traced_memory()[1] < memory + (200 << 10)  # rows alone are 9 MiB in float64
-    finally:
-        tracemalloc.stop()
+    assert allocated.peak < memory + (200 << 10)  # rows alone are 9 MiB in float64
     assert disagreeing(found) == []
     assert [check.found for check in found] == pytest.approx([check.found for check in whole], rel=1e-12)
     with pytest.raises(sm.UsageError, match="memory"):
@@ -531,16 +527,13 @@ def forged(model, **arrays):
 def test_forged_groups_size_no_array(groups, trained):
     model, data = trained(X, y, penalty=sm.penalties.Group(GROUPS, 0.4))
     forged(model, groups=np.array(groups))
-    tracemalloc.start()
-    try:
+    with traced() as allocated:
         if len(groups) == 12:  # as good as any other numbers
             assert "primal" in disagreeing(verify(model, data))
         else:
             with pytest.raises(sm.DataError, match="is not a model, or damaged"):
                 verify(model, data)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+    assert allocated.peak < 8 << 20
 
 
 @pytest.mark.parametrize("name", ["coef", "classes"])
@@ -548,13 +541,9 @@ def test_weights_of_one_byte_count_as_what_they_become(name, trained):
     """They are 8 bytes in a file of a few KB, and several times 64 here."""
     model, data = trained(X, y)
     forged(model, **{name: np.zeros((1, 4 << 20) if name == "coef" else 4 << 20, np.int8)})
-    tracemalloc.start()
-    try:
-        with pytest.raises(sm.UsageError, match=r"raise .*memory"):
-            verify(model, data, memory=64 << 20)
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+    with traced() as allocated, pytest.raises(sm.UsageError, match=r"raise .*memory"):
+        verify(model, data, memory=64 << 20)
+    assert allocated.peak < 8 << 20
 
 
 def test_a_shape_that_is_not_stored_is_not_allocated(trained):
@@ -583,13 +572,9 @@ def test_numbers_of_a_data_file_size_no_array(part, trained):
         else:
             del file["y"]
             file.create_dataset("y", (len(y),), "S10000000", chunks=(1,), compression="gzip")
-    tracemalloc.start()
-    try:
-        with pytest.raises((sm.DataError, sm.UsageError)):
-            verify(model, data, memory=32 << 20)
-        assert tracemalloc.get_traced_memory()[1] < 32 << 20
-    finally:
-        tracemalloc.stop()
+    with traced() as allocated, pytest.raises((sm.DataError, sm.UsageError)):
+        verify(model, data, memory=32 << 20)
+    assert allocated.peak < 32 << 20
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_error"])

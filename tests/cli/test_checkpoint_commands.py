@@ -7,12 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tracemalloc
 
 import h5py
 import numpy as np
 import pytest
-from conftest import HANGS, call, slow
+from conftest import HANGS, call, slow, traced
 
 import streammargin as sm
 from streammargin.api import train_by
@@ -443,14 +442,10 @@ def test_nothing_in_the_directory_lets_a_training_replace_a_file(blobs_file, tmp
 def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):
     (tmp_path / "log").write_text("{}\n" * 100)
     log = JsonLines(str(tmp_path / "log"), kept=True)
-    tracemalloc.start()
-    try:
-        with pytest.raises(UsageError, match="does not belong to the resumed training"):
-            log.go_on({"bytes": 1 << 30, "digest": ""}, [])
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    finally:
-        tracemalloc.stop()
-        log.close()
+    with traced() as allocated, pytest.raises(UsageError, match="does not belong to the resumed training"):
+        log.go_on({"bytes": 1 << 30, "digest": ""}, [])
+    log.close()
+    assert allocated.peak < 4 << 20
     assert (tmp_path / "log").read_text() == "{}\n" * 100
 
 

@@ -2,13 +2,12 @@
 
 import os
 import re
-import tracemalloc
 
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import traced, write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import random_matrix, stored
@@ -184,10 +183,9 @@ def test_many_names_are_held_once(tmp_path):
             file.write(",".join(f"feature number {k}" for k in range(width)) + "\n")
             for _ in range(rows):
                 file.write(",".join(["0.25"] * width) + "\n")
-        tracemalloc.start()
-        convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label=False, force=True)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+        with traced() as allocated:
+            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label=False, force=True)
+        peaks.append(allocated.peak)
         assert names_in(tmp_path / "out.h5")[-1] == f"feature number {width - 1}"
         assert stored(tmp_path / "out.h5")[0].shape == (rows, width)
     assert peaks[2] < peaks[1] + width * 50  # a name takes more

@@ -1,9 +1,8 @@
 """The figures of `evaluate` beside scikit-learn's, to 1e-12."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
+from conftest import traced
 from sklearn import metrics
 
 import streammargin as sm
@@ -74,14 +73,12 @@ def test_ranks_on_disk_are_those_in_memory(monkeypatch, tmp_path, most):
 def test_ranks_take_no_more_memory_than_they_may(digits):
     rng, most = np.random.default_rng(0), 1 << 20
     ranks = ranking.Ranking(ranking.rows_in(most, 1))
-    tracemalloc.start()
-    for _ in range(200):
-        scores = np.round(rng.normal(size=5_000), digits)
-        ranks.add(ranking.ranked(scores, scores > rng.normal(size=5_000)))
-    area, _ = ranks.figures()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert 0.7 < area < 0.9 and peak < most
+    with traced() as allocated:
+        for _ in range(200):
+            scores = np.round(rng.normal(size=5_000), digits)
+            ranks.add(ranking.ranked(scores, scores > rng.normal(size=5_000)))
+        area, _ = ranks.figures()
+    assert 0.7 < area < 0.9 and allocated.peak < most
 
 
 def test_a_class_alone_has_no_ranks():

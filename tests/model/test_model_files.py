@@ -1,13 +1,12 @@
 """The model file and what a model answers."""
 
 import json
-import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call, write_h5
+from conftest import call, traced, write_h5
 
 import streammargin as sm
 from streammargin import saved_fields
@@ -290,12 +289,9 @@ def forge(path, rows, columns, dtype="<f8", header=None):
 
 def peak_of(job):
     """The peak of bytes that Python and NumPy held, beyond those held before."""
-    tracemalloc.start()
-    try:
+    with traced() as allocated:
         job()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return allocated.peak
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "|i1"])

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import traced, write_h5
 
 import streammargin as sm
 from streammargin.model.columns import match
@@ -170,18 +170,15 @@ def test_a_name_of_two_columns_goes_by_position_only(model, tmp_path):
 
 
 def test_looking_names_up_takes_no_more_than_is_counted(model):
-    import tracemalloc
-
     count = 30_000
     known = np.array([f"gene {k}" for k in range(count)], object)
     source = open_source(np.zeros((1, count)))
     for given in (known[::-1], known[::-1][1:]):
-        tracemalloc.start()
-        match(known, given, source, 1 << 30, "zero")
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        with traced() as allocated:
+            match(known, given, source, 1 << 30, "zero")
         with pytest.raises(sm.UsageError, match="matching its column names"):
-            match(known, given, source, peak - 16 * count, "zero")  # the order itself is no larger than the weights
+            # the order itself is no larger than the weights
+            match(known, given, source, allocated.peak - 16 * count, "zero")
 
 
 def test_trained_on_a_file_and_asked_with_frames(tmp_path):

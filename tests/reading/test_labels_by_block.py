@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import traced, write_h5
 from reference.drive import of_codes, problem_of
 
 import streammargin as sm
@@ -320,8 +320,7 @@ def test_the_predicted_classes_of_rows_in_memory_take_few_scores_at_a_time():
         Predictions(problem, np.ones(10), SimpleNamespace(), None),
         new(Predicted, problem, labels=labels),
     )
-    tracemalloc.start()
-    looked.add(problem, predicted, looked.point(found), block, 0)
-    assert tracemalloc.get_traced_memory()[1] < 4 << 20 < 8 * rows * 10
-    tracemalloc.stop()
+    with traced() as allocated:
+        looked.add(problem, predicted, looked.point(found), block, 0)
+    assert allocated.peak < 4 << 20 < 8 * rows * 10
     assert (predicted.seen > 0).tolist() == [True] * 8 + [False] * 2 and predicted.seen.sum() == rows

@@ -1,10 +1,9 @@
 """Names of columns count in the memory budget, and are counted before they are read."""
 
-import tracemalloc
-
 import h5py
 import numpy as np
 import pytest
+from conftest import traced
 
 import streammargin as sm
 import streammargin.model.scoring
@@ -34,12 +33,10 @@ def path(request, tmp_path_factory):
 def test_they_take_no_more_than_was_counted(path):
     with open_source(path) as source:
         counted = source.names_bytes()
-        tracemalloc.start()
-        names = source.feature_names()
-        held, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert len(names) == COLUMNS and held >= COLUMNS * LENGTH
-    assert peak <= counted
+        with traced() as allocated:
+            names = source.feature_names()
+    assert len(names) == COLUMNS and allocated.held >= COLUMNS * LENGTH
+    assert allocated.peak <= counted
 
 
 def least(error):
@@ -81,11 +78,9 @@ def test_prediction_counts_them_too(tmp_path, monkeypatch):
     assert model.evaluate(path, memory=64 << 20)["rows"] == len(X)
     with pytest.raises(UsageError, match="reading the names of its columns, beside what is in memory already, needs"):
         model.evaluate(path, memory=20 << 20)
-    tracemalloc.start()
-    names = [str(name + "a")[:-1] for name in model.feature_names_in_]
-    held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert len(names) == COLUMNS and model.nbytes - 2 * model.coef_.nbytes >= held
+    with traced() as allocated:
+        names = [str(name + "a")[:-1] for name in model.feature_names_in_]
+    assert len(names) == COLUMNS and model.nbytes - 2 * model.coef_.nbytes >= allocated.held
     with h5py.File(path, "a") as file:
         file["var/_index"][:] = file["var/_index"][:][::-1]
     words = "reading and matching its column names, besides the model, needs"

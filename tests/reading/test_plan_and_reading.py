@@ -2,11 +2,10 @@
 
 import re
 import threading
-import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import traced, write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,12 +102,10 @@ PENALTIES = sm.penalties
     PENALTIES.SparseGroup(GROUPS), PENALTIES.Exclusive(GROUPS),
 ], ids=str)  # fmt: skip
 def test_the_vectors_of_a_penalty_are_in_the_plan(word, monkeypatch):
-    tracemalloc.start()
-    penalty = word.of_columns(PenalisedColumns(GROUPS.size, np.asarray))
-    assert isinstance(penalty.norm, (tuple, type(None)))
-    held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert 8 * GROUPS.size < held < penalty.nbytes + 8 * GROUPS.size // 10
+    with traced() as allocated:
+        penalty = word.of_columns(PenalisedColumns(GROUPS.size, np.asarray))
+        assert isinstance(penalty.norm, (tuple, type(None)))
+    assert 8 * GROUPS.size < allocated.held < penalty.nbytes + 8 * GROUPS.size // 10
     X = np.random.default_rng(0).standard_normal((4, GROUPS.size))
 
     def planned():

@@ -1,10 +1,10 @@
 """What a state and its workspace declare is what a training allocates, but for what all solvers share."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
+from conftest import traced
 
 import streammargin as sm
 from streammargin.solvers import roles
@@ -47,10 +47,6 @@ def test_a_training_allocates_no_more_than_was_declared(solver, C):
     y = np.where(X[:, 0] > 0.0, 1, -1)
     X[:, 0] += y
     sm.train((X, y), solver=solver, C=C, passes=2)  # compiles
-    tracemalloc.start()
-    try:
+    with traced() as allocated:
         result = sm.train((X, y), solver=solver, C=C, passes=4)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak <= result.history[0]["plan"]["memory_bytes"] + SMALL
+    assert allocated.peak <= result.history[0]["plan"]["memory_bytes"] + SMALL

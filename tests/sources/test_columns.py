@@ -1,13 +1,12 @@
 """Files whose columns differ: matched by name, and those that all have, that any has, or that are named."""
 
-import tracemalloc
 import warnings
 
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import traced, write_h5
 from reference.stopped import stop_after
 from sklearn.datasets import dump_svmlight_file
 from source_checks import assert_rows
@@ -226,11 +225,9 @@ def test_verify_counts_the_columns_of_all_files(tmp_path):
         rows = np.ones((10, 1000) if k == 0 else (4000, 10), np.float32)
         paths.append(write_h5(tmp_path / f"{k}.h5", rows, np.arange(len(rows)) % 2, feature_names=names.astype(object)))
     sm.train(paths, columns="all", tol=0.5, passes=5).model.save(tmp_path / "model.npz")
-    tracemalloc.start()
-    checks = verify(tmp_path / "model.npz", paths, memory=8 << 20)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 24 << 20 and all(check.agrees is not False for check in checks)
+    with traced() as allocated:
+        checks = verify(tmp_path / "model.npz", paths, memory=8 << 20)
+    assert allocated.peak < 24 << 20 and all(check.agrees is not False for check in checks)
 
 
 def test_names_of_rows_and_groups(files, capsys, tmp_path):

@@ -1,12 +1,11 @@
 """Groups of columns from files: what is no list of them is said in a sentence, before anything long is read."""
 
-import tracemalloc
 import warnings
 
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import traced, write_h5
 
 from streammargin.errors import DataError, UsageError
 from streammargin.sources.groups import column_groups
@@ -51,13 +50,10 @@ def test_one_that_is_far_too_long_is_not_read(place, blobs, tmp_path):
     else:
         (tmp_path / "g.txt").write_bytes(b"1\n" * 5_000_000)
     with open_source(data) as source:
-        tracemalloc.start()
-        try:
-            with pytest.raises(UsageError, match=r"has the shape \(5000000,\), but|has more lines than"):
-                column_groups("g" if place == "dataset" else f"{tmp_path}/g.{place.replace('text', 'txt')}", source)
-            assert tracemalloc.get_traced_memory()[1] < 4 << 20
-        finally:
-            tracemalloc.stop()
+        words = r"has the shape \(5000000,\), but|has more lines than"
+        with traced() as allocated, pytest.raises(UsageError, match=words):
+            column_groups("g" if place == "dataset" else f"{tmp_path}/g.{place.replace('text', 'txt')}", source)
+        assert allocated.peak < 4 << 20
 
 
 def test_names_of_classes_that_are_far_too_many_are_not_read(blobs, tmp_path):
@@ -66,10 +62,6 @@ def test_names_of_classes_that_are_far_too_many_are_not_read(blobs, tmp_path):
         file["X"], file["y/codes"] = X, (y > 0).astype(np.int8)
         file.create_dataset("y/categories", data=np.arange(5_000_000) // 100_000, compression="gzip", chunks=(1 << 16,))
     with open_source(str(tmp_path / "a.h5")) as source:
-        tracemalloc.start()
-        try:
-            with pytest.raises(DataError, match="y has 5000000 categories, too many for labels"):
-                list(source.labels())
-            assert tracemalloc.get_traced_memory()[1] < 4 << 20
-        finally:
-            tracemalloc.stop()
+        with traced() as allocated, pytest.raises(DataError, match="y has 5000000 categories, too many for labels"):
+            list(source.labels())
+        assert allocated.peak < 4 << 20

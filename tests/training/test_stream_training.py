@@ -2,11 +2,11 @@
 
 import itertools
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import traced
 from reference import optimum
 from reference import primal as twins
 from reference.datasets import noisy, separable
@@ -196,11 +196,9 @@ def test_a_model_of_a_stream_is_like_any_other(tmp_path):
 def test_memory_does_not_grow_with_the_stream():
     def peak(batches):
         stream = ((X.copy(), y) for X, y in itertools.islice(endless(), batches))
-        tracemalloc.start()
-        sm.train(stream, solver="mirror")
-        size = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return size
+        with traced() as allocated:
+            sm.train(stream, solver="mirror")
+        return allocated.peak
 
     peak(10)
     assert peak(3000) < peak(100) + 300_000  # the rows of 3000 batches are 6 MB

@@ -1,6 +1,5 @@
 """Newton steps on gathered columns of several lines: against an interior-point method, and by what they promise."""
 
-import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -8,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import traced
 from reference.sources import CountingSource
 from reference.stopped import bits, check_every_pass, until_done
 
@@ -175,14 +175,10 @@ def test_columns_are_copied_a_piece_at_a_time(sparse, monkeypatch):
 def test_a_copy_takes_no_more_memory_than_is_counted(sparse):
     dense, chosen = np.random.default_rng(0).standard_normal((20000, 40)).astype(np.float32), np.arange(40) % 2 == 0
     block, (found, _) = stored_block(dense, sparse), opened(dense, chosen, sparse)
-    tracemalloc.start()
-    try:
+    with traced() as allocated:
         found.copy(block, 0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     counted = gathered_steps.COPIED * gathered_steps.COPIED_VALUES if sparse else 8 * few_columns.PRODUCT_ROWS * 20
-    assert peak <= counted + 10000 and found.values.size == 20000 * 20
+    assert allocated.peak <= counted + 10000 and found.values.size == 20000 * 20
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -199,12 +195,9 @@ def test_products_take_no_more_memory_than_is_counted(sparse, monkeypatch):
         each = [lambda: few.gradient(w[:, columns]), few.diagonal, lambda: few.bent(w[:, columns])]
         for sums in each:
             list(sums())  # loads kernels
-            tracemalloc.start()
-            try:
+            with traced() as allocated:
                 list(sums())
-                found.append((tracemalloc.get_traced_memory()[1], counted, problem.copies))
-            finally:
-                tracemalloc.stop()
+            found.append((allocated.peak, counted, problem.copies))
         return own(few, w, columns, at)
 
     monkeypatch.setattr(few_columns, "minimise", measured)
@@ -244,15 +237,11 @@ def test_a_training_within_memory_takes_no_more(monkeypatch):
     Cs, valid = [0.05 * 1.2**i for i in range(8)], full_and_sparse(50)
     for n in (1000, 20000):  # the first one loads kernels
         rows, opened[:] = full_and_sparse(n), []
-        tracemalloc.start()
-        try:
+        with traced() as allocated:
             sm.train(
                 ReadAtOnce(*rows), **{**OPTIONS, "C": Cs}, penalty="l21", valid=valid, tol=0.5, memory=memory, passes=1
             )
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert peak <= memory and len(opened) == len(Cs)
+    assert allocated.peak <= memory and len(opened) == len(Cs)
     assert all(problem.resident and taken <= gathered_steps.room(problem) for problem, taken, _ in opened)
     assert max(count for *_, count in opened) < 80
     rooms = [gathered_steps.room(replace(opened[0][0], budget=size)) for size in range(0, memory, 20000)]

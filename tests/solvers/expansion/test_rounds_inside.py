@@ -1,12 +1,12 @@
 """Rounds whose steps on pairs of rows do not end: interior points find the optimum of the round."""
 
 import math
-import tracemalloc
 
 import clarabel
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import traced
 
 import streammargin as sm
 from streammargin.solvers.expansion.form import Form
@@ -102,16 +102,11 @@ def test_bounds_and_violations_of_many_rows_take_no_copies_of_their_length():
     m, random = (1 << 20) + 5, np.random.default_rng(5)
     many = form(m, *FORMS["kinked on one side"], random)
     f, b = random.standard_normal(m), random.choice([-1.0, -0.5, 0.0, 0.5, 2.0], m)
-    tracemalloc.start()
-    try:
+    with traced() as bounding:
         up, down = many.bounds(f, b)
-        bounding = tracemalloc.get_traced_memory()[1]
-        tracemalloc.reset_peak()
+    with traced() as violating:
         found = many.violations(f, b, 0.1)
-        violating = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert bounding < 8 * m and violating < 8 * m + 8 * m
+    assert bounding.peak < 8 * m and violating.peak < 8 * m + 8 * m
     slope = many.t - f - 0.05 * b
     rise = np.where(b == 2.0, -math.inf, slope - np.where(b >= 0.0, 0.0, -0.3))
     fall = np.where(b == -1.0, math.inf, slope - np.where(b > 0.0, 0.0, -0.3))

@@ -1,12 +1,11 @@
 """Adaptive sampling: the steps against a naive twin, the paper's bound, certificates, blocks, several classes."""
 
-import tracemalloc
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from conftest import slow
+from conftest import slow, traced
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
 from reference.drive import begin_pass, labels_of, of_codes, problem_of
@@ -298,11 +297,9 @@ def test_the_work_on_a_block_takes_the_memory_it_declares(form):
     method.order(problem, state, 1)
     method.run_block(problem, state, np.arange(1), block, 0)  # compiles
     state.position = 0
-    tracemalloc.start()
-    method.run_block(problem, state, np.arange(1), block, 0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with traced() as allocated:
+        method.run_block(problem, state, np.arange(1), block, 0)
     declared = method.scratch(problem, 3000, size, form == "csr")
-    assert peak <= declared + 30_000
+    assert allocated.peak <= declared + 30_000
     assert declared <= 1.1 * (7 * 8 * 3000 + (size if form == "csr" else 0))
     assert inverted.rows() == (200 if form == "csr" else 0)

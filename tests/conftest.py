@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -161,14 +162,20 @@ def sparse_blobs(blobs):
 
 
 class SlowToCompile(event.Listener):
-    """Notes where the compiler makes the text of an error in shapes, which takes it seconds: a slice is set to one."""
+    """Notes where the compiler makes the text of an error in shapes, which takes it seconds: a slice is set to one.
+
+    And where it compiles a kernel of the package again as the columns of a matrix, not its rows, are contiguous.
+    """
 
     def __init__(self):
         self.found = []
 
     def on_start(self, event):
-        if "raise_with_shape_context" in event.data["dispatcher"].py_func.__qualname__:
+        function = event.data["dispatcher"].py_func
+        if "raise_with_shape_context" in function.__qualname__:
             self.found.append("a kernel sets a slice to an array; write a loop over its values")
+        if function.__module__.startswith("streammargin.compiled") and re.search(r", '?F\b", str(event.data["args"])):
+            self.found.append(f"{function.__qualname__} is given an array in Fortran's order; make a copy in C's")
 
     def on_end(self, event):
         pass

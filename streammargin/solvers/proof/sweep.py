@@ -71,8 +71,9 @@ class Sweep(LookSums):
         found = Looked(
             self.weights[None], self.duals[:, sides], self.pull[:, sides], self.wrong[None], extremes=self.extremes
         )  # fmt: skip
-        curvature, steps = (WAKING_CURVATURE, alpha.astype(np.float64)) if asleep.any() else (np.inf, np.zeros((K, 0)))
-        rule = Prox(np.ascontiguousarray(alpha, np.float64), steps, np.full(K, curvature), np.zeros(K), base=first)
+        centres = np.ascontiguousarray(alpha, np.float64)  # the kernels are compiled for arrays of this order alone
+        curvature, steps = (WAKING_CURVATURE, centres.copy()) if asleep.any() else (np.inf, np.zeros((K, 0)))
+        rule = Prox(centres, steps, np.full(K, curvature), np.zeros(K), base=first)
         point = Frozen(self.frozen[None], np.zeros((1, K)), self.blur[None])
         look(block, numbered_from(first), labels, problem.loss, lines, point, rule, found, frozen=True)
         if not steps.size:

@@ -8,6 +8,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 LOG = logging.getLogger("streammargin")
@@ -78,13 +79,24 @@ class Message:
         return in_shell(self.text)
 
 
+HEARD: ContextVar[list[tuple[str, str]]] = ContextVar("HEARD")  # (text, code; "" of a note), for who says it again
+
+
+def _hear(text: str, code: str) -> None:
+    if (heard := HEARD.get(None)) is not None:
+        heard.append((text, code))
+
+
 def warn(text: str, code: str = "library") -> None:
     """Log a warning, with options in backquotes; code: of its event."""
+    _hear(text, code)
     LOG.warning(Message(text), extra={"code": code}, stacklevel=2)
 
 
-def note(text: str) -> None:
-    """Log what a table or a spool says of itself, with options in backquotes."""
+def note(text: str, again: bool = True) -> None:
+    """Log what a table or a spool says of itself, with options in backquotes. again: whether it is heard."""
+    if again:
+        _hear(text, "")
     LOG.info(Message(text), stacklevel=2)
 
 

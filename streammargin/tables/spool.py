@@ -48,9 +48,9 @@ from streammargin.tables.table import Table
 from streammargin.tables.tally import Rising, fits_float32
 from streammargin.tables.types import kind_of, worded
 from streammargin.version import __version__
-from streammargin.wording import note
+from streammargin.wording import HEARD, note, warn
 
-KEY = "streammargin-table"  # an attribute of a spool
+KEY, REMARKS = "streammargin-table", "streammargin-remarks"  # attributes of a spool
 SAME_WIDTH = "replace it, or train again on such values"  # of other rows than those of the training
 WAIT = 0.1  # seconds between two looks at whether another training has written it
 
@@ -131,19 +131,36 @@ def spooled(
             path = os.path.normpath(os.path.join(folder, os.path.basename(os.path.normpath(rows.name)) + suffix))
             writing = stack.enter_context(_alone(rows))
             if is_kept(rows.key(), path):
+                _say_again(path)
                 note(f"{rows.name}: rows are read from {path}, as nothing has changed since it was written")
             else:
                 if _is_used(path):  # it has the rows of another training, which goes on
                     own = stack.enter_context(temporary_folder(os.path.join(folder, "")))
                     path = os.path.join(own, os.path.basename(path))
                 _check_apart(path, rows, read)
-                rows.write(path, True)
+                heard = HEARD.set([])
+                try:
+                    rows.write(path, True)
+                finally:
+                    HEARD.reset(heard)
         release()  # the budget is the training's now
         source = SpooledSource(path, rows, y, weight)
         stack.callback(source.close)
         if folder is not None:
             writing.close()
         yield source
+
+
+def _attributes(key: str) -> dict[str, str]:
+    """Those of a spool of this key: what was said while it was written is said again when it is used again."""
+    return {KEY: key, REMARKS: json.dumps(HEARD.get([]))}
+
+
+def _say_again(path: str) -> None:
+    with h5py.File(path, "r") as file:
+        heard = attribute(file, REMARKS)
+    for text, code in json.loads(heard or "[]"):
+        warn(text, code) if code else note(text)
 
 
 @contextlib.contextmanager
@@ -377,14 +394,15 @@ class OfTable(Spoolable):
             words = any(column.kind == TEXT for column in schema.columns)  # how many is known once they are written
             size = format_size(count * schema.row_bytes) + " of numbers" * (not again)
             size = "as large as their words need" if words else f"{size} at most"
-            note(f"{self.name}: {what} {size}")
+            note(f"{self.name}: {what} {size}", again=False)
         label = _label_column(self.table) or column_of_labels(self.y)
         with contextlib.ExitStack() as stack:
             y, weight = column_of(self.y, self.name, LABELS), column_of(self.weight, self.name, WEIGHTS)
             parts = beside(parts, self.name, How(path, stack, y=y, weight=weight))
             found = Ordered(parts, schema.sparse, schema.features, np.dtype(self.dtype or schema.dtype), schema.names(),
                             label, name=self.name, key=self.key)  # fmt: skip
-            return write_rows(found, path, force, lambda: {KEY: found.before, SCHEMA: json.dumps(schema.to_plain())})
+            plain = {SCHEMA: json.dumps(schema.to_plain())}
+            return write_rows(found, path, force, lambda: _attributes(found.before) | plain)
 
 
 def _label_column(table: Table) -> LabelColumn | None:
@@ -432,7 +450,7 @@ class OfMatrix(Spoolable):
                 self.check(1, found.features, 0 if found.sparse else found.features * value_dtype(found.dtype).itemsize)
             rows = _labelled(found, self.name) if self.labelled else found.batches
             found = replace(found, batches=rows, name=self.name, key=self.key)
-            return write_rows(found, path, force, lambda: {KEY: found.before})
+            return write_rows(found, path, force, lambda: _attributes(found.before))
 
 
 def _files_named(*columns: str | None) -> list[str]:

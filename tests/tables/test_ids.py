@@ -266,6 +266,24 @@ def test_whole_numbers_that_need_float64_are_named(tmp_path, caplog, form):
     assert "float32 would" not in caplog.text
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_spool_that_is_used_again_says_again_what_was_said_of_its_columns(tmp_path, caplog, form, plain):
+    caplog.set_level("INFO")
+    frame = PLAIN.assign(number=np.arange(ROWS) + 1)
+    frame = frame.assign(y=(X > 0).astype(int)) if plain else frame.assign(kg=[f"{k % 30} kg" for k in range(ROWS)])
+    rows, said = in_form(frame, form, tmp_path), []
+    for _ in range(3):
+        sm.train(rows, y="y", drop="x", passes=1, spool=str(tmp_path / "spool"))
+        said.append([record.getMessage() for record in caplog.records if record.filename == "learn.py"] if not said else
+                    [record.getMessage() for record in caplog.records])  # fmt: skip
+        caplog.clear()
+    assert any("number (1 to 800) rises" in text for text in said[0])
+    assert plain or any("differ by their digits" in text for text in said[0])
+    for later in said[1:]:
+        assert [text for text in later if text in said[0]] == said[0] and "nothing has changed" in "".join(later)
+
+
 def test_rising_of_parts_is_that_of_the_whole():
     for numbers in (np.arange(9.0), np.arange(9.0) / 2, np.array([0.0, 1.0, 1.0, 2.0, 3.0]), np.arange(9.0)[::-1]):
         for cut in range(len(numbers) + 1):

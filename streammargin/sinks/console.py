@@ -179,6 +179,7 @@ class Console:
         self._judged, self._error = "error", "loss"  # the latter of a regression
         self._pace = Pace({}, max_seconds)
         self._writing = threading.Lock()
+        self._parts = 0  # of the kernel that is being compiled
         self._ticking = threading.Event()  # is set once a kernel is compiled
         self._ticker: threading.Thread | None = None
 
@@ -237,6 +238,9 @@ class Console:
         self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
+        self._parts = event.get("parts", 0)
+        if self._parts:
+            return
         if "kernels" in event:
             self._pace.compiled = event["seconds"]
             self._ticking.set()
@@ -255,7 +259,8 @@ class Console:
         )
 
     def _compiling(self, event: dict[str, Any], seconds: float) -> None:
-        self._line(f"compiling, {seconds:.0f} s, {counted(event['kernels'], 'kernel')} done", passing=True)
+        parts = f", {counted(self._parts, 'part')} of the next" if self._parts else ""
+        self._line(f"compiling, {seconds:.0f} s, {counted(event['kernels'], 'kernel')} done{parts}", passing=True)
 
     def _tick(self, event: dict[str, Any], over: threading.Event) -> None:
         """Show that a kernel is still being compiled, from a thread of its own: each second, in a log each ten."""

@@ -85,7 +85,8 @@ def test_a_terminal_shows_how_many_kernels_are_compiled():
     assert not log.getvalue()
 
 
-def test_a_terminal_counts_the_seconds_of_a_kernel(monkeypatch):
+@pytest.mark.parametrize("parts, said", [([], ""), ([1], ", 1 part of the next"), ([1, 2], ", 2 parts of the next")])
+def test_a_terminal_counts_the_seconds_and_the_parts_of_a_kernel(monkeypatch, parts, said):
     monkeypatch.setattr(console_module, "_TICK", 0.01)
     looks = itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: next(looks) / 100)  # a busy machine takes no longer
@@ -93,11 +94,14 @@ def test_a_terminal_counts_the_seconds_of_a_kernel(monkeypatch):
     console = Console(stream=stream)
     console.bar = True
     console({"event": "compiling", "kernels": 2, "seconds": 0.2, "busy": True})
+    for part in parts:
+        console({"event": "compiling", "parts": part})
+    line = f"compiling, 0 s, 2 kernels done{said}"
     for _ in range(3000):  # half a minute
-        if stream.getvalue().count("compiling, 0 s, 2 kernels done") >= 2:
+        if stream.getvalue().count(line) >= 2:
             break
         time.sleep(0.01)
-    assert stream.getvalue().count("compiling, 0 s, 2 kernels done") >= 2
+    assert stream.getvalue().count(line) >= 2
     console({"event": "compiling", "kernels": 3, "seconds": 0.3, "busy": False})
     assert not console._ticker.is_alive()
 

@@ -31,6 +31,7 @@ from streammargin.solvers.proof.kept import BestKept
 from streammargin.solvers.roles import new
 from streammargin.solvers.visits import Visit
 from streammargin.sources.views import WatchedSource
+from streammargin.wording import warn
 
 
 class CourseAnswer(NamedTuple):
@@ -233,6 +234,13 @@ class Course(Shared):
             for name, cls in wanted.items()
             if cls
         }
+
+    def tell_ranges(self) -> None:
+        """Warn of the ranges of the columns, once they are measured."""
+        if (ranges := self.states.pop("ranges", None)) is not None:
+            self.progress.ranges = ranges.remark(self.problem.kernel is not None, self.reader.source)
+            if self.progress.ranges is not None:
+                warn(self.progress.ranges, "scale")
 
     def problem_of(self, name: str) -> Problem:
         """The problem that the layout of a state follows from, by the name of the state."""

@@ -297,7 +297,10 @@ def _permuted(problem: Problem, state: State, blocks: int) -> np.ndarray:
 
 
 def _pass(c: Course) -> Reading:
-    """A pass in the solver's order; the first one measures ranges and standard deviations of the columns, too."""
+    """A pass in the solver's order; the first one measures standard deviations of the columns, too.
+
+    Of rows on disk it also measures the ranges; of those in memory they are known before any visit.
+    """
     visit = _visit(c)
     if visit.order is None and (visit.alone or not (c.problem.resident or c.problem.holders > 1)):
         visit = visit._replace(order=_permuted)
@@ -353,10 +356,7 @@ def _tell(c: Course, report: PassReport, scored: bool) -> None:
         p.pass_end = event
     else:
         c.history.publish(event)
-    if (ranges := c.states.pop("ranges", None)) is not None:
-        p.ranges = ranges.remark(c.problem.kernel is not None, c.reader.source)
-        if p.ranges is not None:
-            warn(p.ranges, "scale")
+    c.tell_ranges()
     if (text := c.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:
         warn(text if p.ranges is None else f"{text}; {p.ranges}", "no_gain")
 

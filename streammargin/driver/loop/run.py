@@ -105,6 +105,11 @@ class Run(Course):
             if visit.order is not None:
                 p.order = visit.order(self.problem, state, blocks)
         self.clock.set_off(self.current_reader.counts)
+        if "ranges" in self.states and self.problem.resident and p.phase in (PROLOGUE, PASS):  # before compiling
+            ranges = self.states["ranges"]
+            ranges.labels = self.labels
+            ranges.add(self.problem, ranges, self.reader.whole(), 0)
+            self.tell_ranges()
 
     def _visit(self, phase: Phase, reading: Reading) -> None:
         """Do one unit of a visit; a visit of a group of blocks may take several."""

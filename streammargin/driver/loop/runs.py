@@ -32,20 +32,21 @@ _LOG = logging.getLogger("streammargin.compiling")
 
 
 class _Kernels(event.Listener):
-    """Tells of each kernel before and after it is compiled, with those that it calls.
+    """Tells of each kernel before and after it is compiled, with those that it calls, and how many of these are done.
 
     tell: None: nobody listens; then the log says, once, that the compiler takes long.
     """
 
     def __init__(self, tell: Callable[[dict[str, Any]], None] | None) -> None:
         self._listener, self._began = tell, compile_seconds()
-        self._depth = self._done = 0
+        self._depth = self._done = self._parts = 0
         self.logged = False
         self._timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
         if self._depth == 1:
+            self._parts = 0
             self._tell(busy=True)
 
     def on_end(self, event: Any) -> None:
@@ -53,6 +54,9 @@ class _Kernels(event.Listener):
         if self._depth == 0:
             self._done += 1
             self._tell(busy=False)
+        elif self._listener is not None:
+            self._parts += 1
+            self._listener({"event": "compiling", "parts": self._parts})
 
     def _tell(self, busy: bool) -> None:
         seconds = compile_seconds() - self._began
@@ -76,7 +80,7 @@ class _Kernels(event.Listener):
 
 @contextlib.contextmanager
 def told_of_kernels(tell: Callable[[dict[str, Any]], None] | None) -> Iterator[None]:
-    """Tell events `compiling` within this context: one once the compiler takes its time, and two for each kernel.
+    """Tell events `compiling` within this context: one once the compiler takes its time, two for each kernel, parts.
 
     tell: None: nobody listens, as for `_Kernels`.
     """

@@ -29,6 +29,7 @@ def test_a_kernel_is_told_once_with_the_seconds_so_far():
     outer(1j)  # nobody listens
     kernels = [event for event in told if "kernels" in event]
     assert [(event["kernels"], event["busy"]) for event in kernels] == [(0, True), (1, False), (1, True), (2, False)]
+    assert [event["parts"] for event in told if "parts" in event] == [1, 1]  # inner, of each kind
     assert 0.0 == kernels[0]["seconds"] < kernels[1]["seconds"] < kernels[3]["seconds"]
     assert all(event["event"] == "compiling" for event in told)
 

@@ -1,6 +1,7 @@
 """Folds as trials: errors beside scikit-learn's on the same splits, and models beside trainings with weights of 0."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -64,16 +65,21 @@ PEERS = {  # the labels, our options, and the estimator of scikit-learn at C
 }
 
 
+@cache
+def errors_of_peer(case):
+    y, _, make = PEERS[case]
+    return errors_of(make, y, *[halved_square] * (case == "numbers"))
+
+
 PAIRS = [(case, solver) for case in PEERS for solver in ("newton", "ascent", "sdca", "asdca", "pdprox")]
 
 
 @pytest.mark.parametrize(("case", "solver"), [pair for pair in PAIRS if pair != ("softmax", "asdca")])
 def test_errors_are_those_of_scikit_learn_on_the_same_splits(case, solver):
-    y, options, make = PEERS[case]
+    y, options, _ = PEERS[case]
     tol = 1e-7  # at 1e-6 a row of a fold may be on either side
     result = sm.train((X, y), C=CS, cv=FOLDS, solver=solver, tol=tol, passes=20000, **options)
-    found = result.cross_validation
-    wanted = errors_of(make, y, *[halved_square] * (case == "numbers"))
+    found, wanted = result.cross_validation, errors_of_peer(case)
     # a gap of 1e-7 moves predictions by up to its root
     np.testing.assert_allclose(found.errors, wanted, rtol=tol**0.5 if case == "numbers" else 0.0, atol=1e-12)
     np.testing.assert_allclose(found.mean, found.errors.mean(axis=0))
@@ -139,24 +145,34 @@ SOLVERS = {
 }
 
 
+TRIAL_WEIGHTS = np.random.default_rng(1).choice([0.0, 0.5, 2.0], N, p=[0.1, 0.4, 0.5])
+CLOSE = {"tol": 1e-6, "passes": 5000}
+
+
+@cache
+def alone(case, solver, fold, C):
+    """The weights without the rows of the fold."""
+    y, options = CASES[case]
+    weights = np.where(fold == FOLDS, 0.0, TRIAL_WEIGHTS)
+    return np.atleast_2d(sm.train((X, y), C=C, solver=solver, sample_weight=weights, **CLOSE, **options).model.coef_)
+
+
 @pytest.mark.parametrize("way", ["memory", "disk"])
 @pytest.mark.parametrize(
     ("case", "solver"), [(c, s) for c in CASES for s in SOLVERS.get(c, ["newton", "ascent", "pdprox"])]
 )
 def test_a_trial_is_the_training_in_which_the_rows_of_its_fold_have_no_weight(case, solver, way, tmp_path):
     y, options = CASES[case]
-    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], N, p=[0.1, 0.4, 0.5])
-    options = {**options, "solver": solver, "tol": 1e-6, "passes": 5000}
-    data, memory = (X, y), "1G"
+    data = (X, y)
     if way == "disk":
         sm.write_hdf5([(X, y)], tmp_path / "rows.h5")
         data = str(tmp_path / "rows.h5")
-    result = sm.train(data, C=[0.1, 1.0], cv=FOLDS, sample_weight=weights, memory=memory, **options)
+    options = {**options, **CLOSE, "solver": solver, "memory": "1G"}
+    result = sm.train(data, C=[0.1, 1.0], cv=FOLDS, sample_weight=TRIAL_WEIGHTS, **options)
     w, lines = result.trials.w, len(np.atleast_2d(result.model.coef_))
     for trial in range(10):
-        fold, C = trial // 2, [0.1, 1.0][trial % 2]
-        alone = sm.train((X, y), C=C, sample_weight=np.where(fold == FOLDS, 0.0, weights), **options).model
-        found, wanted = w[trial * lines : (trial + 1) * lines, :-1], np.atleast_2d(alone.coef_)
+        found = w[trial * lines : (trial + 1) * lines, :-1]
+        wanted = alone(case, solver, trial // 2, [0.1, 1.0][trial % 2])
         np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.cli.options import add_lacking, add_lines, named
-from streammargin.data_tools.rows import of_hdf5
+from streammargin.data_tools.rows import check_name, of_hdf5
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_file
 from streammargin.options.table import Options, read_by
@@ -154,6 +154,7 @@ def _convert_table(
     from streammargin.tables.table import as_trained, with_roles
     from streammargin.training.tables import asked_of
 
+    check_name(output)
     y, label, like, schema = given["y"], given["label"], given["like"], None
     if like is not None:
         model = load_model(like)
@@ -189,6 +190,10 @@ def _convert_numbers(
     if kind == HDF5 and like is not None:
         how = replace(how, x=model.rows_before(input, how.x))
     found = of_hdf5(input, how) if kind == HDF5 else open_matrix(input, how, kind)
+    if kind == HDF5 and like is not None:
+        model.say_other_rows(how.x)
+    if found.obs is None or how.y is not None:
+        check_name(how.near)
     if known is not None and found.names is not None and not equal(known, found.names):
         found = _in_order(replace(found, name=input), found.names, known, how.x)
     width = _width(found, how.features, option, input)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streammargin.cli.options import named, number
-from streammargin.data_tools.rows import BATCH_BYTES, check_seed
+from streammargin.data_tools.rows import BATCH_BYTES, check_name, check_seed
 from streammargin.errors import UsageError
 from streammargin.files import check_output
 from streammargin.matching import MAX_CLASSES
@@ -83,6 +83,7 @@ def generate(
     if separable is not None and not (0.0 < separable < np.inf and classes == 2):
         raise UsageError("`separable` takes a positive margin and two classes")
     check_seed(seed)
+    check_name(output)
     check_output(output, force)
     check_space(output, count * (row_bytes + 7))  # the labels are stored in 8 bytes
     hidden = np.random.default_rng([seed, 0]).standard_normal((features, 1 if classes == 2 else classes))

@@ -37,6 +37,13 @@ def check_seed(seed: int) -> None:
         raise UsageError(f"`seed` must be a whole number and >= 0, not {seed!r}")
 
 
+def check_name(*outputs: str) -> None:
+    """Raise UsageError for the name of a file of anndata, which does not load what is written."""
+    for path in outputs:
+        if path.lower().endswith(".h5ad"):
+            raise UsageError(f"anndata does not load the rows and labels that are written to {path}; name it .h5")
+
+
 def batch_of(block: Block, *beside: np.ndarray | None) -> Batch:
     """A block of a source as a batch of views; beside: labels, weights."""
     if isinstance(block, CSRBlock):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named
-from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, say_left_out, table_of
+from streammargin.data_tools.rows import batches, check_name, check_seed, kept_name, label_of, say_left_out, table_of
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.reading.plan import least_budget
 from streammargin.sizes import parse_size
@@ -62,6 +62,7 @@ def shuffle(
     """
     budget = parse_size(memory)
     check_seed(seed)
+    check_name(output)
     check_output(output, force)
     given = data if isinstance(data, str) else list(data)
     with open_source(given, x=x, y=y) as source, temporary_folder(output) as folder:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.cli.options import add_lines, named, number
-from streammargin.data_tools.rows import batches, check_seed, kept_name, label_of, say_left_out, table_of
+from streammargin.data_tools.rows import batches, check_name, check_seed, kept_name, label_of, say_left_out, table_of
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
 from streammargin.sources.hdf5.write import writing
@@ -57,6 +57,7 @@ def split(
         raise UsageError(f"the share of test rows must lie between 0 and 1, not {test_size}")
     check_seed(seed)
     check_apart({"the training part": train, "the test part": test}, [])
+    check_name(train, test)
     check_output(train, force)
     check_output(test, force)
     with open_source(data if isinstance(data, str) else list(data), x=x, y=y) as source:

@@ -111,6 +111,7 @@ class Model(Scorer):
 
             wanted = WantedRows(x, y, labelled, unknown, id, tasks, memory, missing_columns, mask)
             with in_order(data, self, schema, wanted) as rows:
+                self.say_other_rows(x)
                 yield rows
             return
         if unknown != ERROR:
@@ -126,6 +127,7 @@ class Model(Scorer):
             if tasks is not None:
                 own = TASKS if of_training and schema is not None else tasks  # as rows of a table are written
                 numbers = matched(column_of(stack, own, data, x, source), self.tasks or ())
+            self.say_other_rows(x)
             yield TaskedRows(source, numbers, names) if names or tasks is not None else source
 
     def asked_tasks(self, tasks: Any) -> Any:
@@ -142,16 +144,26 @@ class Model(Scorer):
             )
         return tasks
 
+    @property
+    def _rows_of_training(self) -> str | None:
+        """The name of the rows of the training, as layers/counts; None for X, and if they had none."""
+        found: str | None = (self.header.get("problem") or {}).get("names", {}).get("x")
+        return found
+
+    def say_other_rows(self, asked: str | None) -> None:
+        """Warn of rows that are not called as those of the training, once they are found."""
+        x = self._rows_of_training
+        if x is not None and asked is not None and x.strip("/") != asked.strip("/"):
+            self.say_once(f"the model was trained on {x}, and {asked} is scored")
+
     def rows_before(self, data: Any, asked: str | None) -> str | None:
         """The name that is asked for, or that of the rows of the training, as layers/counts.
 
         None for X, and for data without names of rows. Cells of anndata in memory or zarr must have rows of this name.
-        In other files X is scored. A warning says so, or that other rows are asked for.
+        In other files X is scored, and a warning says so.
         """
-        x = (self.header.get("problem") or {}).get("names", {}).get("x")
+        x = self._rows_of_training
         if asked is not None:
-            if x is not None and x.strip("/") != asked.strip("/"):
-                self.say_once(f"the model was trained on {x}, and {asked} is scored")
             return asked
         if x is None or is_anndata(data):
             return x

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 import streammargin as sm
 from streammargin.data_tools.convert import convert
+from streammargin.data_tools.generate import generate
 from streammargin.data_tools.main import main
 from streammargin.data_tools.shuffle import shuffle
 from streammargin.data_tools.split import split
-from streammargin.errors import DataError, OutputError
+from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.sources.batch import Batch, Ordered
 from streammargin.tables.file_format import FileFormat
 from streammargin.tables.formats import FORMATS
@@ -277,6 +278,25 @@ def test_obs_that_stays_behind_is_told(tmp_path, y, said, caplog):
     shuffle(path, out, x="layers/counts", y=y)
     split(path, out, str(tmp_path / "c.h5"), x="layers/counts", y=y, force=True)
     assert [one.message for one in caplog.records] == 2 * [f"{path}: the table obs is left out{said}"]
+
+
+@pytest.mark.parametrize("made", ["split", "shuffle", "generate", "convert", "csv"])
+def test_what_anndata_does_not_load_is_not_called_h5ad(tmp_path, made):
+    path, out = cells(tmp_path / "a.h5ad"), str(tmp_path / "b.H5AD")
+    (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n")
+    there = sorted(os.listdir(tmp_path))
+    with pytest.raises(UsageError, match=r"anndata does not load .*b\.H5AD; name it \.h5$"):
+        if made == "split":
+            split(path, str(tmp_path / "c.h5"), out)
+        elif made == "csv":
+            convert(str(tmp_path / "t.csv"), out)
+        elif made == "generate":
+            generate(out, rows=9)
+        else:
+            {"shuffle": shuffle, "convert": convert}[made](path, out, x="layers/counts", y="obs/kind")
+    assert sorted(os.listdir(tmp_path)) == there
+    convert(path, out, x="layers/counts")
+    assert os.path.exists(out)
 
 
 def test_like_takes_the_rows_that_the_model_was_trained_on(tmp_path):

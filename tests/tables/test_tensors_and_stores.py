@@ -400,6 +400,8 @@ def test_other_rows_than_those_of_the_training_are_told(tmp_path, caplog):
     made.write_h5ad(tmp_path / "cells.h5ad")
     model = sm.train(str(tmp_path / "cells.h5ad"), y="obs/type", **LAYER).model
     model.evaluate(str(tmp_path / "cells.h5ad"), x="/layers/counts")
+    with pytest.raises(DataError, match=r"no dataset layers/count of rows; did you mean layers/counts\?"):
+        model.evaluate(str(tmp_path / "cells.h5ad"), x="layers/count")
     assert not caplog.text
     model.evaluate(str(tmp_path / "cells.h5ad"), x="X")
     assert "the model was trained on layers/counts, and X is scored" in caplog.text

@@ -218,9 +218,10 @@ def _apart(model: Any) -> bool:
 
 
 def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
-    """The warning for a best C that is the smallest or the largest of those given."""
-    given = sorted({one["C"] for one in trials if "passes" not in one})  # not those of a path
-    if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf:
+    """The warning for a best C that is the smallest or the largest of those given, unless its error is 0."""
+    errors = {one["C"]: one["valid_error"] for one in trials if "passes" not in one}  # not those of a path
+    given = sorted(errors)
+    if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf or errors[best] == 0.0:
         return None
     size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")
     return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"

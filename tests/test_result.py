@@ -120,6 +120,14 @@ def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
     assert ("edge" in told) == (several(inner, caplog)[0].run_end["C"] in (inner[0], inner[-1]))
 
 
+@pytest.mark.parametrize("options", [{"valid": 0.2}, {"cv": 2}])
+def test_no_edge_is_told_where_no_row_is_wrong(options, caplog):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[:, 0] = np.where(np.arange(60) % 2, 9.0, -9.0)
+    result = sm.train((X, X[:, 0] > 0), C=[1.0, 10.0, 100.0], **options)
+    assert result.run_end["C"] == 1.0 and "of those given" not in caplog.text
+
+
 def test_the_edge_of_a_grid_is_told_by_folds_too(caplog):
     random = np.random.default_rng(0)
     X, w = random.normal(size=(2000, 20)), random.normal(size=20)

@@ -320,8 +320,12 @@ def _costs(of: Facts) -> Iterator[str]:
         return
     of_folds = any(spread is not None for spread in tried.spreads)
     folds = "Held-out errors are means over folds, with their standard errors. " if of_folds else ""
+    by_se = "rule=1se" in str(of.start.get("params", {}).get("cv"))
+    least = "the least" if not by_se else "at most one standard error above the least"
+    what = "share of wrong held-out rows" if tried.share else "mean loss of held-out rows"
+    why = f", the smallest whose {what} is {least}" if any(one is not None for one in tried.held_out) else ""
     yield (
-        f"C weighs the errors against the penalty. Of {len(tried.costs)} values {tried.best:g} is kept. "
+        f"C weighs the errors against the penalty. Of {len(tried.costs)} values {tried.best:g} is kept{why}. "
         f"{folds}The last column has the gap of the model behind each error."
     )
     yield costs_chart(tried)

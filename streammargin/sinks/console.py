@@ -376,6 +376,8 @@ class Console:
             shown = trials[first : first + _TRIALS]
         for line in _table(shown, event.get("C"), self._judged, "rank" if "rank" in event else "nonzeros"):
             self._line(line)
+        if trials and "rule=1se" in str(self._pace.params.get("cv")):
+            self._line(f"chosen: the smallest C whose {self._judged} is at most one standard error above the least")
         if len(shown) < len(trials):
             where = "are in the log" if self.logged else "are shown by verbose output"
             self._line(f"{len(trials) - len(shown)} more values of C {where}")

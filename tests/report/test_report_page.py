@@ -257,10 +257,12 @@ def test_a_model_no_better_than_the_simplest_guess_says_so(here, tmp_path):
         assert (told in page) == useless
 
 
-def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here):
-    made(here, files, "train", "train.csv", "-o", "m.npz", "--cv", "3", "-C", "0.01,0.1", "--report", "r.html", "-q",
-         "--log-json", "log")  # fmt: skip
+@pytest.mark.parametrize("rule, why", [("", "the least"), (",rule=1se", "at most one standard error above the least")])
+def test_folds_and_a_share_of_the_rows_choose_c_on_the_page_too(files, here, rule, why):
+    made(here, files, "train", "train.csv", "-o", "m.npz", "--cv", f"3{rule}", "-C", "0.01,0.1", "--report", "r.html",
+         "-q", "--log-json", "log")  # fmt: skip
     page = Page((files / "r.html").read_text())
+    assert f"is kept, the smallest whose share of wrong held-out rows is {why}. " in str(page.cards["Which C?"])
     *_, end = (json.loads(line) for line in (files / "log").read_text().splitlines())
     for (_, held, _, worst), trial in zip(page.tables["Which C?"][0][1:], end["trials"], strict=True):
         mean, spread = held.split(" ± ")

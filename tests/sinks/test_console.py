@@ -293,7 +293,11 @@ def test_numbers_have_no_column_of_training_errors(valid, title, shown):
     ]
 
 
-def test_several_C_end_with_a_table(monkeypatch):
+ONE_SE = "chosen: the smallest C whose error is at most one standard error above the least"
+
+
+@pytest.mark.parametrize("cv, foot", [(None, []), ("5", []), ("5,rule=1se", [ONE_SE])])
+def test_several_C_end_with_a_table(monkeypatch, cv, foot):
     Clock(monkeypatch)
     stream = io.StringIO()
     trials = [
@@ -301,11 +305,14 @@ def test_several_C_end_with_a_table(monkeypatch):
         {"C": 10.0, "gap": 0.5, "margin_gap": None, "train_error": 0.125, "valid_error": 0.2},
     ]
     end = {"event": "run_end", "status": "ok", "converged": False, "reason": "passes", "passes": 1, "seconds": 2.0}
-    Console(stream=stream)({**end, "C": 10.0, "trials": trials, **trials[1], "residual": None})
+    console = Console(stream=stream)
+    console._pace.params = {"cv": cv}
+    console({**end, "C": 10.0, "trials": trials, **trials[1], "residual": None})
     assert stream.getvalue().splitlines() == [
         "         C  certified gap  training error  held-out error",
         "       0.1  5.0e-04        0.2500          0.3000",
         "        10  5.0e-01        0.1250          0.2000          chosen",
+        *foot,
         "not converged (passes) after 1 pass in 2.0s, best C 10, certified gap 5.0e-01, valid error 0.2000",
     ]
 

@@ -173,6 +173,7 @@ def test_labels_go_into_a_copy_of_the_cells(paths, tmp_path, here):
     assert [part.name for part in tmp_path.iterdir()] == ["labelled.h5ad"]
 
 
+@pytest.mark.usefixtures("patient")  # last: it is so to the end of the file
 def test_raw_counts_of_cells_are_told_unless_a_step_or_a_scale_changes_them(tmp_path, capfd):
     data = cells()
     told = "its first rows hold counts up to {:g}, which are not scaled; --transform total:10000,log1p makes"

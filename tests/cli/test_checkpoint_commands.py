@@ -182,15 +182,15 @@ def test_a_second_process_is_refused_and_harms_nothing(work):
     assert process.returncode == 0 and written(folder) == expected
 
 
-def test_force_does_not_begin_anew_over_a_checkpoint(work):
+def test_force_does_not_begin_anew_over_a_checkpoint(work, here):
     arguments, folder, expected = work
     process = struck(arguments, folder, signal.SIGKILL)
     process.communicate(timeout=HANGS)
     for more in ([], ["--force"]):
-        refused = call(*command(arguments, folder), "-C", "0.37", *more)
+        refused = here(*command(arguments, folder), "-C", "0.37", *more)
         assert refused.returncode == 2 and "delete it, or name another directory" in refused.stderr, refused.stderr
         assert "holds an unfinished training with C" in refused.stderr
-    assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
+    assert here(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
 
 
 def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work, here):
@@ -204,7 +204,7 @@ def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work, here)
     assert "deleted" not in here(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
 
 
-def test_files_beside_the_model_do_not_stop_the_same_command(work):
+def test_files_beside_the_model_do_not_stop_the_same_command(work, here):
     """After Ctrl-C, which writes them, and kills between two outputs; a stranger's file does."""
     arguments, folder, expected = work
     made = [folder / "w.csv", folder / "r.html"]
@@ -215,17 +215,17 @@ def test_files_beside_the_model_do_not_stop_the_same_command(work):
     for ending in ("model.npz", "w.csv", "r.html"):
         words = [sys.executable, "-c", KILLED, ending, *map(str, command(arguments, folder))]
         assert subprocess.run(words, capture_output=True).returncode == -9
-    done = call(*command(arguments, folder))
+    done = here(*command(arguments, folder))
     assert done.returncode == 0 and "the report written to" in done.stderr, done.stderr
     assert written(folder) == expected
     for path in made:
         own = path.read_bytes()
         path.write_bytes(own + b"mine")
-        refused = call(*command(arguments, folder))
+        refused = here(*command(arguments, folder))
         assert refused.returncode == 73 and f"{path.name} exists" in refused.stderr, refused.stderr
         assert path.read_bytes() == own + b"mine"
         path.write_bytes(own)
-    refused = call(*command([*arguments, "-C", "0.37"], folder), "-o", folder / "other.npz", "--log-json", "-")
+    refused = here(*command([*arguments, "-C", "0.37"], folder), "-o", folder / "other.npz", "--log-json", "-")
     assert refused.returncode == 73 and "w.csv exists" in refused.stderr, refused.stderr  # of another training
 
 

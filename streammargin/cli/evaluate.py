@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
         figures = model.evaluate(data, y=options.y, threads=options.threads or ALL_THREADS, **asked)
     if model.was_trained_on(figures):
         say(_of_training(model))
+    if text := _flat(figures):
+        say(text)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0
@@ -81,6 +84,21 @@ def _of_training(model: Model) -> str:
     parts = "" if held_out is None else f", {rows - held_out} of {rows} trained on"
     known = "" if error is None else f"; the held-out error was {error:.6g}"
     return f"these seem to be the training rows{parts}: new ones will go wrong more often{known}"
+
+
+FLAT, SURE = 0.95, 0.75  # of the log loss, and of the error, of a guess by the shares of the classes
+
+
+def _flat(figures: dict[str, Any]) -> str:
+    """The note on probabilities that tell hardly more than the shares of the classes, though labels do; "" for none."""
+    if figures.get("log_loss") is None or "per_class" not in figures:
+        return ""
+    shares = [part["rows"] / figures["rows"] for part in figures["per_class"] if part["rows"]]
+    least, error = -sum(share * math.log(share) for share in shares), 1.0 - max(shares)
+    if figures["log_loss"] < FLAT * least or figures["error"] > SURE * error or not error:
+        return ""
+    told = f"log loss {figures['log_loss']:.4g}, and {least:.4g} for these alone"
+    return f"the probabilities tell hardly more than the shares of the classes: {told}; use --calibrate or a larger --C"
 
 
 def _confusion(figures: dict[str, Any]) -> Iterator[str]:

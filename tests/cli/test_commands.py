@@ -138,6 +138,17 @@ def test_evaluate_says_that_rows_are_those_of_the_training(tmp_path, blobs, here
     assert here("evaluate", "m.npz", "b.h5", cwd=tmp_path).stderr == ""
 
 
+@pytest.mark.parametrize("options, flat", [(["-C", "1e-6"], True), (["-C", "1"], False)])
+def test_evaluate_says_that_probabilities_are_flat(tmp_path, blobs, here, options, flat):
+    X, y = blobs
+    write_h5(tmp_path / "a.h5", X[:150], y[:150])
+    write_h5(tmp_path / "b.h5", X[150:], y[150:])
+    assert here("train", "a.h5", "-o", "m.npz", "-q", "--loss", "logistic", *options, cwd=tmp_path).returncode == 0
+    said = here("evaluate", "m.npz", "b.h5", cwd=tmp_path).stderr
+    assert said.startswith("the probabilities tell hardly more than the shares of the classes: log loss 0.6") == flat
+    assert said.count("\n") == flat
+
+
 def test_evaluate_many_classes(tmp_path, here):
     generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=30, seed=1)
     here("train", "a.h5", "-o", "m.npz", "-q", "--tol", "0.1", cwd=tmp_path)

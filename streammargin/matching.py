@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError
-from streammargin.wording import short, shown
+from streammargin.wording import in_list, shown
 
 EXACT_BELOW = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 LISTED = 20  # classes in a message
@@ -154,7 +154,7 @@ class Matcher:
 
     def listed(self) -> str:
         """The classes in a message."""
-        return ", ".join(map(short, self.classes[:LISTED]))
+        return ", ".join(map(in_list, self.classes[:LISTED]))
 
 
 class Codes:

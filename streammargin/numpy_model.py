@@ -72,16 +72,16 @@ class NumpyModel:
 
     def rows(self, data: Any, unknown: str = "error") -> Any:
         """The rows of numbers (n, d) that data are, or become. ValueError names the row and column that do not fit."""
-        table = table_of(data)
-        if table is None:
+        if (table := table_of(data)) is None:
             X = data if hasattr(data, "tocsr") else np.asarray(data, np.float64)
         else:
             columns = self._table["columns"]
             names = [column["name"] for column in columns] if self._table["named"] else list(table)
-            missing = next((name for name in names if name not in table), None)
-            if missing is not None or len(names) != len(columns) or not columns:
-                lacks = f"the table lacks the column {missing}, or a row lacks that field; None is a missing value"
-                raise ValueError("the columns have no names, or a row lacks a field" if missing is None else lacks)
+            missing, has = [name for name in names if name not in table], ", ".join(map(str, list(table)[:9]))
+            if missing or len(names) != len(columns) or not columns:
+                lacks = f"lacks the column {', '.join(missing[:1])}, or a row lacks that field; None is a missing value"
+                other = f"has {len(names)}, not {len(columns)}: the columns have no names, or a row lacks a field"
+                raise ValueError(f"the table {lacks if missing else other}; all rows have {has or 'no field'}")
             parts = [numbers_of(*each, unknown) for each in zip(columns, map(table.get, names), strict=True)]
             X = np.hstack(parts).astype(self._table["dtype"]).astype(np.float64)
         if X.ndim != 2 or X.shape[1] != self._features:
@@ -245,6 +245,6 @@ def place_of(one: Any, found: dict[Any, int], column: Mapping[str, Any], unknown
                 alike += [place] * (number_of(word, "") == number_of(one, ""))
         if len(alike) > 1 or not (alike or column.get("other") or unknown == "zero"):
             said = "not clear; replace it" if alike else 'unknown; replace it, or give unknown="zero"'
-            raise ValueError(f"the category {one!r} is {said}")
+            raise ValueError(f"the category {one!r} is {said}{'; None is a missing value' * (one == '')}")
         found[one] = alike[0] if alike else len(column["words"]) if column.get("other") else -1
     return found[one]

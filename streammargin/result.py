@@ -18,7 +18,7 @@ from streammargin.report.page import Facts, write_page
 from streammargin.report.page import brief as brief_page
 from streammargin.report.plots import plot
 from streammargin.sources.open import paths_of
-from streammargin.wording import brief, counted, short
+from streammargin.wording import brief, counted, in_list
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,7 +192,7 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
 
 def _listed(classes: list[str]) -> str:
     more = f" and {len(classes) - SHOWN_VALUES} more" if len(classes) > SHOWN_VALUES else ""
-    return f"{counted(len(classes), 'class')} ({', '.join(map(short, classes[:SHOWN_VALUES]))}{more})"
+    return f"{counted(len(classes), 'class')} ({', '.join(map(in_list, classes[:SHOWN_VALUES]))}{more})"
 
 
 def _to_predict_more(result: TrainResult) -> str:

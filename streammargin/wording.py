@@ -129,7 +129,7 @@ def printable(text: str) -> str:
 def shortened(parts: Sequence[str]) -> str:
     """The first of these for a terminal, and how many there are."""
     more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN_PARTS else ""
-    return ", ".join(printable(short(part)) for part in parts[:SHOWN_PARTS]) + more
+    return ", ".join(printable(in_list(part)) for part in parts[:SHOWN_PARTS]) + more
 
 
 def joined(names: Sequence[str]) -> str:
@@ -140,6 +140,11 @@ def joined(names: Sequence[str]) -> str:
 def short(name: object) -> str:
     """A label, a category or a name for a message, on one line and shortened; two quotes for an empty one."""
     return _cut(one_line(str(name))) or "''"
+
+
+def in_list(name: object) -> str:
+    """The same for a list with commas, in quotes if the name has one."""
+    return shown(str(name)) if "," in str(name) else short(name)
 
 
 def _cut(text: str) -> str:

@@ -171,6 +171,7 @@ def test_the_rows_of_a_table_are_those_of_the_training(trained):
             {"work": "unheard"},
             "row 1, column work: the category 'unheard' is unknown; replace it, or give unknown=.zero",
         ),
+        ({"work": ""}, "row 1, column work: the category '' is unknown; .*; None is a missing value$"),
         ({"hours": None}, "row 1, column hours: the value is missing, and no training row lacked it"),
         ({"hours": "12%"}, "row 1, column hours: .*12%"),
         ({"hours": " "}, "row 1, column hours: '' is text; give the number, .*; None is a missing value"),
@@ -196,6 +197,8 @@ def test_a_field_that_one_of_the_dicts_lacks_is_never_a_missing_value(tmp_path, 
     rows[1] = {name: value for name, value in rows[1].items() if name not in fields} | {"wrok": "own"}
     with pytest.raises(ValueError, match="or a row lacks that field; None is a missing value"):
         model.predict(rows)
+    with pytest.raises(ValueError, match=r"lacks the column age, .*; all rows have wrok$"):
+        model.predict({"wrok": ["own"]})
 
 
 def test_a_row_of_a_table_without_names_has_all_fields(tmp_path):
@@ -205,6 +208,8 @@ def test_a_row_of_a_table_without_names_has_all_fields(tmp_path):
     assert model.predict(rows[:1]).shape == (1,)
     with pytest.raises(ValueError, match="the columns have no names, or a row lacks a field"):
         model.predict(rows)
+    with pytest.raises(ValueError, match=r"the table has 3, not 2: .*; all rows have a, b, c$"):
+        model.predict({"a": [1.0], "b": [2.0], "c": ["a"]})
 
 
 def test_one_dict_is_one_row(tmp_path):

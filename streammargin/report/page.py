@@ -32,7 +32,7 @@ from streammargin.report.charts import (
     tried_in,
 )
 from streammargin.report.html import STYLE, card, cut, escaped, listed, number, percent, rows_told, seconds, table
-from streammargin.wording import in_shell
+from streammargin.wording import in_list, in_shell
 
 
 @dataclass(frozen=True)
@@ -385,7 +385,7 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
         share = data["nnz"] / (header["rows"] * max(1, model.answer.features))
         yield "stored values", f"{number(data['nnz'])} ({percent(share)})"
     if of.labels:
-        shown = ", ".join(cut(label, 20) for label in of.labels[:SHOWN_CLASSES])
+        shown = ", ".join(cut(in_list(label), 20) for label in of.labels[:SHOWN_CLASSES])
         yield "classes", shown + (f" … ({number(len(of.labels))} in all)" if len(of.labels) > SHOWN_CLASSES else "")
     if header.get("label_column") is not None:
         yield "label", escaped(header["label_column"])

@@ -21,7 +21,7 @@ from streammargin.reading.labels import LabelReader, finite_numbers, recoded, tr
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import census, number_rows, shifted
 from streammargin.sources.names import listed
-from streammargin.wording import short
+from streammargin.wording import in_list, short
 from streammargin.workers import ALONE, Workers
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
@@ -217,7 +217,7 @@ def encode(source: Source, target: Target, workers: Workers = ALONE, every: bool
     classes, codes, counts = _census(source, workers)
     found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
-        listed = ", ".join(map(short, classes[:20].tolist()))
+        listed = ", ".join(map(in_list, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
     if every:
         check_every(

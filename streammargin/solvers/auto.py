@@ -40,7 +40,7 @@ def candidates(problem: Problem) -> list[str]:
     if problem.joint and not problem.hard:
         by_products = sampled.all_fit(problem) and conjugate.suits(replace(problem, resident=True))
         steps = ["newton"] if by_products or sampled.suits(problem) else steps
-        by_rows = problem.p == 2.0 and not problem.free and problem.lp
+        by_rows = problem.ridge and not problem.free
         if by_rows and sampled.crowded(problem):
             return ["ascent", *steps]
         return [*steps, "ascent" if by_rows else "pdprox"]

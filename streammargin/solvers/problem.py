@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.kernels.base import Kernel
-from streammargin.losses.base import called, coupled, has, smooth
+from streammargin.losses.base import called, coupled, has, quadratic, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lines import EachLine
 from streammargin.penalties.lp import Lp, LpSquare
@@ -267,10 +267,20 @@ class Problem:
         return self.entries or self.rows * self.features
 
     @property
+    def ridge(self) -> bool:
+        """Whether the penalty is half the sum of squared weights."""
+        return self.lp and self.p == 2.0
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the objective is: its Hessian is the same everywhere, and a Newton step ends at the minimum."""
+        return self.ridge and quadratic(self.loss)
+
+    @property
     def in_arrays(self) -> bool:
         """Whether NumPy visits the rows (arrays/): few dense ones, and a loss of all scores that takes arrays."""
         able = self.joint and has(self.loss, "takes_arrays") and smooth(self.loss)
-        plain = self.lp and self.p == 2.0 and not (self.free or self.numeric or self.path or self.outputs.tasks)
+        plain = self.ridge and not (self.free or self.numeric or self.path or self.outputs.tasks)
         small = IN_ARRAYS[0] <= self.values <= IN_ARRAYS[1] and self.features <= NARROW and not self.sparse
         return able and plain and small and self.alone and self.resident and self.holders == 1
 

@@ -103,11 +103,11 @@ class Ascent(Method):
             wrong = "for all outputs at once ascent has neither momentum nor rows drawn with replacement"
             raise Refusal(wrong, "use `solver=ascent`")
         super().check(problem)
-        if coupled(problem.loss) and not (problem.lp and problem.p == 2.0):
+        if coupled(problem.loss) and not problem.ridge:
             raise Refusal("for all outputs at once ascent takes the penalty l2 alone", "use `penalty=l2`")
         if self.steps and self.order != UNIFORM:
             raise UsageError("equal steps are those of the paper: give order=uniform with steps=equal, or leave it out")
-        if problem.holders > 1 and not (problem.lp and problem.p == 2.0):
+        if problem.holders > 1 and not problem.ridge:
             hint = "train on one machine" if problem.lp else "use `solver=auto`"
             raise Refusal("on several machines ascent takes the penalty l2 alone", hint)
         if self.momentum == "yes" and self.order == IMPORTANCE:

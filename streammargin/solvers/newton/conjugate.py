@@ -24,13 +24,15 @@ from streammargin.solvers.visits import Visit
 
 BALANCES, BALANCED = 40, 1e-14  # most tries to balance a constant, and what may be left of the duals' sum
 BY_NUMPY = 0.1  # cost of a product by NumPy, beside a Hessian by compiled loops, in multiplications
+PRODUCTS_TO_TOLERANCE = 60  # products of the one step of a quadratic objective, which goes to the tolerance
 DEAR = 2  # times what a Hessian costs: the products of a step that are worth it no more
 MOST_CONJUGATE_WORK = 1e11  # most multiplications between two certificates, some seconds
 
 
 def suits(problem: Problem) -> bool:
     """Whether steps by products support this problem, and cost less than those with a Hessian."""
-    work = ASSUMED_PRODUCTS * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
+    products = PRODUCTS_TO_TOLERANCE if problem.quadratic else ASSUMED_PRODUCTS
+    work = products * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
     return problem.resident and supports(problem) and hessian(problem) > work
 
 

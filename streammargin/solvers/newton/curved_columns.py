@@ -37,10 +37,14 @@ def at_first(problem: Problem) -> np.ndarray:
 
     With rows in memory another read costs less than the Hessian of all columns.
     """
-    width = problem.features + 1
     waits = (problem.resident or problem.path) and restricts(problem)
-    some = width - 1 if waits and 2 * least(problem) < width else 0
-    return np.tile(np.arange(some, width), (problem.count, 1))
+    few = waits and 2 * least(problem) <= problem.features
+    return all_from(problem, problem.features if few else 0)
+
+
+def all_from(problem: Problem, first: int) -> np.ndarray:
+    """The columns (K, m) from this one; the last is the constant."""
+    return np.tile(np.arange(first, problem.features + 1), (problem.count, 1))
 
 
 def of_weights(w: np.ndarray) -> np.ndarray:

@@ -116,4 +116,4 @@ def hessian(problem: Problem, read: Curved, k: int) -> np.ndarray:
 
 def plain(problem: Problem) -> bool:
     """Whether the penalty is the ridge of each line, constant included: w = 0 is never optimal, 1 + H is regular."""
-    return problem.lp and problem.p == 2.0 and not (problem.free or problem.joint or problem.numeric)
+    return problem.ridge and not (problem.free or problem.joint or problem.numeric)

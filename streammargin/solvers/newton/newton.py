@@ -206,8 +206,7 @@ def begins_by_rows(problem: Problem) -> bool:
     if conjugate.suits(problem) and problem.features <= CHEAP_STEP_COLUMNS:
         return False
     given = problem.from_weights or problem.path
-    ridge = problem.lp and problem.p == 2.0
-    return coupled(problem.loss) and problem.resident and ridge and not (problem.free or given)
+    return coupled(problem.loss) and problem.resident and problem.ridge and not (problem.free or given)
 
 
 def leave_rows(problem: Problem, state: CoupledAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:

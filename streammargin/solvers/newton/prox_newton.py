@@ -17,7 +17,7 @@ import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.errors import DataError
-from streammargin.losses.base import coupled, largest_bend, middle_share, quadratic, smooth
+from streammargin.losses.base import coupled, largest_bend, middle_share, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.tasks import by_task
@@ -134,8 +134,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
         state = super().start(problem, labels)
         state.softness[:] = 0.0 if smooth(problem.loss) else AT_ZERO
-        exact = quadratic(problem.loss) and problem.lp and problem.p == 2.0  # the first step is
-        state.step.damping[:] = LEAST_DAMPING if exact else DAMPING
+        state.step.damping[:] = LEAST_DAMPING if problem.quadratic else DAMPING
         state.begun = plain(problem)
         self._first_constants(problem, state)
         state.columns = curved_columns.at_first(problem)
@@ -149,8 +148,11 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     @staticmethod
     def _choose_columns(problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
-        """Those of the next read, from the sums of this one."""
-        if curved_columns.restricts(problem):
+        """Those of the next read, from the sums of this one; it does without a Hessian after an exact step."""
+        if problem.quadratic and not problem.path:
+            begun = state.columns.shape[1] > 1
+            state.columns = curved_columns.all_from(problem, problem.features if begun else 0)
+        elif curved_columns.restricts(problem):
             pull = state.sums.pull.sum(axis=1)
             state.columns = curved_columns.following(problem, active, state.w, pull)
 
@@ -283,7 +285,7 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
                 self._first_scale(problem, state, k)
             self._find_zeros(problem, state, k, proof)
         unsolved = self.report(problem, state).estimate[active] > problem.tol
-        state.due[active] = unsolved & (state.begun or state.columns.shape[1] > 1)
+        state.due[active] = unsolved & (state.columns.shape[1] > 1 or (state.begun and not problem.quadratic))
 
     @staticmethod
     def _first_scale(problem: Problem, state: ProxNewton, k: int) -> None:

@@ -46,7 +46,7 @@ NEEDS_SCORES, BEGINS, ADVANCES, ENDS = range(4)  # next of a step: scores, its g
 def supports(problem: Problem) -> bool:
     """Whether the loss is smooth, under the ridge."""
     able = smooth(problem.loss) and (problem.all_scores if problem.joint else has(problem.loss, "slope"))
-    return problem.lp and problem.p == 2.0 and able and not (problem.path or problem.outputs.tasks)
+    return problem.ridge and able and not (problem.path or problem.outputs.tasks)
 
 
 def factored(problem: Problem) -> bool:

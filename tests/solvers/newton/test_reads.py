@@ -93,8 +93,11 @@ def test_a_handful_of_reads_at_any_C(loss, C, only_reads):
 
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
 @pytest.mark.parametrize("rows", ["alike", "wide", "twice"])
-def test_least_squares_under_the_ridge_take_one_step(rows, C):
-    """As the second derivative is the same everywhere; of columns that are alike, too many, or there twice."""
+def test_least_squares_under_the_ridge_take_one_step(rows, C, monkeypatch):
+    """As the Hessian is the same everywhere, and summed once; of columns that are alike, too many, or there twice."""
+    curved, begin = [], ProximalNewton.begin_pass
+    monkeypatch.setattr(ProximalNewton, "begin_pass", lambda self, problem, state, active: (
+        begin(self, problem, state, active), curved.append(state.sums.H.shape[1])))  # fmt: skip
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 60) if rows == "wide" else (2000, 12))
     if rows == "alike":
@@ -103,8 +106,9 @@ def test_least_squares_under_the_ridge_take_one_step(rows, C):
         X = np.hstack([X, X, 1e3 * X[:, :1]])
     z = X[:, :9] @ rng.standard_normal(9) + rng.standard_normal(len(X))
     for bias in (0, 1, "free"):
+        curved.clear()
         result = in_blocks(X, z, loss="squared_error", C=C, bias=bias)
-        assert result.converged and result.passes <= 3
+        assert result.converged and result.passes <= 3 and curved[:2] == [X.shape[1] + 1, 1]
         if bias == 0:
             w, exact = result.model.coef_[0], np.linalg.solve(np.eye(X.shape[1]) + C * X.T @ X, C * X.T @ z)
             least = 0.5 * exact @ exact + 0.5 * C * np.sum((X @ exact - z) ** 2)

@@ -1,6 +1,7 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
 import contextlib
+import fcntl
 import logging
 import math
 import os
@@ -8,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import tracemalloc
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +21,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from threadpoolctl import threadpool_limits
 
 from streammargin.cli.main import main
@@ -159,6 +163,22 @@ def sparse_blobs(blobs):
     X, y = blobs
     kept = np.random.default_rng(8).random(X.shape) < 0.6
     return sp.csr_matrix(np.where(kept, X, 0).astype(np.float32)), y
+
+
+def compiled_by_one(kernel, types, compile=jit.CompiledKernel.compile):
+    """A kernel that another of pytest's workers compiles is waited for, and read from the cache."""
+    key = f"{kernel.__module__}.{kernel.__qualname__}{types}"
+    place = zlib.crc32(key.encode())  # a byte of the file, whose lock is that of this kernel
+    with global_compiler_lock:
+        fcntl.lockf(LOCKS, fcntl.LOCK_EX, 1, place)
+        try:
+            return compile(kernel, types)
+        finally:
+            fcntl.lockf(LOCKS, fcntl.LOCK_UN, 1, place)
+
+
+LOCKS = os.open(Path(tempfile.gettempdir()) / f"streammargin-tests-{os.getuid()}.lock", os.O_RDWR | os.O_CREAT)
+jit.CompiledKernel.compile = compiled_by_one
 
 
 class SlowToCompile(event.Listener):

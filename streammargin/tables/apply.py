@@ -98,8 +98,11 @@ def _numbers(labels: pa.Array, reader: Reader, first: int) -> np.ndarray:
 def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     """Sample weights (m,) float64. Raises DataError for one that is no finite number or negative."""
     weights = coded(weights)
-    found = numbers_of(weights) if kind_of(weights.type) == "number" else np.full(len(weights), np.nan)
+    words = kind_of(weights.type) != "number"
+    each = map(is_number, weights.to_pylist()) if words else ()
+    found = np.where([*each], 1.0, np.nan) if words else numbers_of(weights)
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    bad = np.zeros(1, np.intp) if words and not bad.size else bad  # text that spells numbers is none
     if bad.size:
         weight = weights[int(bad[0])].as_py()
         raise DataError(

@@ -388,6 +388,7 @@ BAD = [
     ("a,b,y\n1,2,0\n3,4,1\n", {"tasks": "y"}, r"y is the label; name another column with tasks"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"sample_weight": "y"}, r"y is the label; name another column with sample_weight"),
     ("a,y,w\n1,0,1\n3,1,\n", {"sample_weight": "w"}, r"line 3: the sample weight is missing"),
+    ("a,y,w\n1,0,1\n3,1,lots\n", {"sample_weight": "w"}, r"line 3: the sample weight is lots; weights must be"),
     ("a,y,\n1,0,\n3,1,\n", {}, r'1 column holds no value at all: Unnamed: 2; leave it out with drop="Unnamed: 2"'),
     ("a,y\n1,0\n3,1\n", {"drop": ""}, r"no column '' for drop"),
     ("a,b,y\n", {}, r"has no rows"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.files import check_apart, check_output
+from streammargin.files import as_path, check_apart, check_output
 from streammargin.model.base import Model
 from streammargin.model.wrong import wrong_rows
 from streammargin.ordered import files_read
@@ -142,20 +142,21 @@ class TrainResult:
         """
         return plot(self._facts(), kind, ax)
 
-    def report(self, path: str, data: Any = None, *, force: bool = False, **asked: Any) -> None:
+    def report(self, path: str | os.PathLike[str], data: Any = None, *, force: bool = False, **asked: Any) -> None:
         """Write the page of `--report` as HTML.
 
         data: labelled rows to judge the model on, as for `Model.evaluate`, whose other arguments these are; also id, a
         tuple of columns that name the worst rows. force: replace an existing file. Raises OutputError, and as
         `Model.evaluate` does.
         """
-        paths = paths_of(data)
+        path, paths = as_path(path), paths_of(data)
         check_apart({"the report": path}, files_read(paths))
         check_output(path, force)
         judged = None if data is None else wrong_rows(self.model, data, **asked)
         told = ", ".join(paths) or "the data given"
         trained = next((one["data"]["path"] for one in self.history if one["event"] == "run_start"), "")
-        facts = Facts(self.model, "", self.history, told if judged else "", judged, files=os.path.exists(trained))
+        own, files = self.model.was_trained_on(judged or {}), os.path.exists(trained)
+        facts = Facts(self.model, "", self.history, told if judged else "", judged, own, files=files)
         write_page(facts, path, force)
 
     def _facts(self) -> Facts:

@@ -379,6 +379,9 @@ def test_a_page_on_all_rows_says_how_many_were_held_out(files, here, log):
     for name, value in (("held-out", certificate["valid_error"]), ("training", certificate["train_error"])):
         assert f"<b>{report.percent(value)}</b><span>wrong {name} rows</span>" in head
     assert "<span>wrong training and held-out rows</span>" in head
+    result = sm.train(str(files / "train.csv"), valid=0.2)
+    result.report(files / "p.html", str(files / "train.csv"))
+    assert "<b>192 of 240 judged rows were trained on</b>" in (files / "p.html").read_text()
     made(here, files, "report", "s.npz", *log, "--test", "test.csv", "-o", "t.html")
     assert "trained on" not in (files / "t.html").read_text()
     X = rows()[0]

@@ -58,7 +58,7 @@ class Form(NamedTuple):
         """
         for start in range(0, f.size, VECTOR_CHUNK_ROWS):
             rows = slice(start, start + VECTOR_CHUNK_ROWS)
-            own, at = self.at(rows), b[rows]
+            own, at = self if f.size <= VECTOR_CHUNK_ROWS else self.at(rows), b[rows]
             slope = own.t - f[rows] - own.bend * at - constant
             rise = np.where(at >= 0.0, slope - self.under, slope + self.over)
             fall = np.where(at > 0.0, slope - self.under, slope + self.over)

@@ -157,11 +157,11 @@ class Smo(Machine):
         state.travel[k] += float(np.abs(b - before).sum())
         state.gaps[k] = now.gap
         state.multiplications += now.multiplications
-        value = largest_value(problem, state.measured)
-        state.indefinite |= not given(problem).definite and now.curvature < -1e-5 * value
-        reached = state.indefinite and now.gap <= state.goal[k]  # which no certificate will prove
-        settled = not given(problem).definite and (now.violation <= problem.tol or reached)
-        state.idle[k] = not now.left or settled
+        state.idle[k] = not now.left
+        if not given(problem).definite:
+            state.indefinite |= now.curvature < -1e-5 * largest_value(problem, state.measured)
+            reached = state.indefinite and now.gap <= state.goal[k]  # which no certificate will prove
+            state.idle[k] |= now.violation <= problem.tol or reached
         return state.begun / (state.begun + 20.0 * active.size)
 
     def _form(self, problem: Problem, state: SmoState, k: int, rows: np.ndarray | None) -> Form:

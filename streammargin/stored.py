@@ -175,6 +175,14 @@ def labels_in(home: h5py.Group, table: str | None) -> str:
     return "y" if table is None or column_in(home, "y") is not None else table
 
 
+def numbers_of(labels: np.ndarray) -> np.ndarray:
+    """Labels, which may be texts of numbers, as float64. DataError."""
+    try:
+        return labels.astype(np.float64)
+    except ValueError:
+        raise DataError("the labels are not numbers; name others with `y`") from None
+
+
 def columns_in(file: Any, known: np.ndarray | range) -> list[int] | None:
     """Which column of the rows in a file each one of a model is, `features` for a missing one; None: the same ones.
 

@@ -108,9 +108,9 @@ class Saved:
         self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """The class code (m,), or (m, outputs), of each label, -1 for a label that was not trained on. DataError."""
-        if labels.dtype.kind not in ("biuf" if self.numeric else "biufOSU"):
-            raise DataError(f"the labels are not numbers{' or text' * (not self.numeric)}; name others with `y`")
+        """The class code (m,), or (m, outputs), of each label, -1 for a label that was not trained on."""
+        if labels.dtype.kind not in "biufOSU":
+            raise ValueError("labels are neither numbers nor text")
         if self.numeric:
             return np.zeros(len(labels), np.intp)
         if self.several:
@@ -225,7 +225,7 @@ class RowSums:
             scores, blur = (np.take_along_axis(part, of[present, None], 1) for part in (scores, blur))
         self.rows += len(codes)
         if saved.numeric:
-            y = np.atleast_2d(labels[present].astype(np.float64).T).T  # (m, 1), for no row as well
+            y = np.atleast_2d(stored.numbers_of(labels[present]).T).T  # (m, 1), for no row as well
             u, blur = scores - y, blur + BLUR * np.abs(y)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -105,14 +106,17 @@ DRIVER |= {"save": {"save", "loop", "learn", "status"}}
 INSIDE = {"solvers": SOLVERS, "driver": DRIVER}
 
 
+@cache
 def imports(path):
     """Absolute names of the modules that a file imports, anywhere in it."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 @pytest.mark.parametrize("part", sorted(ALLOWED))

@@ -144,7 +144,7 @@ def short(name: object) -> str:
 
 def in_list(name: object) -> str:
     """The same for a list with commas, in quotes if the name has one."""
-    return shown(str(name)) if "," in str(name) else short(name)
+    return f'"{short(name)}"' if "," in str(name) else short(name)
 
 
 def _cut(text: str) -> str:

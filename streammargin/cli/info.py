@@ -293,8 +293,7 @@ def _held_by(column: Column) -> str:
         return "text" + (f", sequences of up to {column.ngrams} words" if column.ngrams > 1 else "")
     if column.kind == CATEGORY:
         words = counted(len(column.words), "category")
-        each = [f'"{word}"' if "," in word else word for word in column.words]
-        return f"{words} ({shortened(each)})" + (f", all others are {OTHER}" if column.other else "")
+        return f"{words} ({shortened(column.words)})" + (f", all others are {OTHER}" if column.other else "")
     if column.kind == DATE:
         since = f", days since {column.first}" if column.first else ""
         return f"dates ({column.spelling}){since}, and {counted(len(column.words), 'part')} ({shortened(column.words)})"

@@ -129,7 +129,7 @@ def test_figures_of_random_hard_margins_are_verified(method, tmp_path):
         y = random.integers(0, classes, n)
         y[:2] = 0, 1
         word, rows = OF_MARGINS[seed % len(OF_MARGINS)], sp.csr_array(X) if random.random() < 0.5 else X
-        options = {"kernel": word, "C": math.inf, "passes": int(random.choice([1, 3, 40, 120]))}
+        options = {"kernel": word, "C": math.inf, "passes": int(random.choice([1, 3, 40, 300]))}
         if method in ("adaptive", "dual-momentum", "gd") and classes > 2 and random.random() < 0.4:
             options["multiclass"] = "joint"
         if method == "smo" and random.random() < 0.5:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from formulas import typeset  # beside this file
 
-from streammargin import saved_fields
 from streammargin.cli.examples import examples
 from streammargin.cli.main import EXIT_CODES, VERBS, build_parser
 from streammargin.cli.words import serves_loss, serves_penalty
 from streammargin.data_tools import main as data_tools
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
+from streammargin.saved.fields import ARRAYS, CALLED, SavedArray
 from streammargin.solvers.registry import SHORT_WORDS, SOLVER_CLASSES, TAKE, make_solver, names
 from streammargin.training.fitting import usual_bytes
 from streammargin.words import Thing
@@ -185,7 +185,7 @@ MODELS = {  # by the traits of an array of a model file: in which models it is
 }  # fmt: skip
 
 
-def _array(line: saved_fields.SavedArray) -> list[str]:
+def _array(line: SavedArray) -> list[str]:
     """An array of a model file: its name, which models have it, type, shape, and what else holds."""
     parts = [part.split() for part in line.shape.split("|")]
     shape = " or ".join(f"({', '.join(part)}{',' * (len(part) == 1)})" for part in parts)
@@ -197,7 +197,7 @@ def _array(line: saved_fields.SavedArray) -> list[str]:
     told += ["rising in each row"] * bool(line.rows) + ["all different"] * line.unequal
     told += [" or ".join(f"`{word}`" for word in line.words)] * bool(line.words)
     told += [f"({', '.join(line.equals.split())})"] * bool(line.equals) + ["may be missing"] * (not line.needed)
-    called = saved_fields.CALLED.get(line.types, "anything")
+    called = CALLED.get(line.types, "anything")
     return [f"`{line.name}`", MODELS[line.of], called, shape, ", ".join(told)]
 
 
@@ -231,6 +231,6 @@ SUBSTITUTIONS = {f"api_{name}": _listed(section) for name, section in API.items(
     "recommended": _solvers(TAKE),
     "streams": _solvers("streams"),
     "papers": _solvers("methods from papers"),
-    "arrays": _table(["array", "`answer`", "type", "shape", "and"], map(_array, saved_fields.ARRAYS)),
+    "arrays": _table(["array", "`answer`", "type", "shape", "and"], map(_array, ARRAYS)),
     "exit_codes": _table(["code", "meaning"], ([str(code), _cell(text)] for code, text in EXIT_CODES.items())),
 }

@@ -1,4 +1,4 @@
-"""Losses and penalties as formulas, by NumPy alone: what `verification.py` sums up, apart from all that trains."""
+"""Losses and penalties as formulas, by NumPy alone: what `verify` sums up, apart from all that trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel machines and maps by NumPy and SciPy alone: what `verification.py` asks of them.
+"""Kernel machines and maps by NumPy and SciPy alone: what `verification/verify.py` asks of them.
 
 Kernels of ours have formulas of their own here. A user's kernel, and each map, is what its class says.
 """

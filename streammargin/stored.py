@@ -186,7 +186,7 @@ def numbers_of(labels: np.ndarray) -> np.ndarray:
 def columns_in(file: Any, known: np.ndarray | range) -> list[int] | None:
     """Which column of the rows in a file each one of a model is, `features` for a missing one; None: the same ones.
 
-    They are matched by name if both have names. file: a File of `verification.py`. known: the names of the model's
+    They are matched by name if both have names. file: a File of `verify.py`. known: the names of the model's
     columns, or their numbers. With the name `columns` the file may have others. Raises DataError for other
     columns, if the file has rows.
     """

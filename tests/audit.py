@@ -8,9 +8,9 @@ memory, or are read in blocks. Labels are numbers, words, or text that looks lik
 classes of one problem. Held-out labels may be text if the others are numbers. Rows may have several targets, or
 several labels of 0 and 1.
 
-The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
-gaps are those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict`
-and `evaluate` must agree with NumPy. A usage error counts as refused. The output has the number of outcomes for each
+The model is saved. verification/verify.py recomputes its certificate from that file and the stored rows. Also, gaps are
+those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict` and
+`evaluate` must agree with NumPy. A usage error counts as refused. The output has the number of outcomes for each
 solver, and for each disagreement the command that repeats it. The exit code is 1 if there is one. The tests run a
 hundred problems (tests/test_audit.py).
 """
@@ -47,7 +47,7 @@ from streammargin.formulas import LOSS_FORMULAS, lifted, norm
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.solvers.newton import near_margin
 from streammargin.sources.open import open_source
-from streammargin.verification import ALLOWED_DIFFERENCE, BLUR, Saved, verify
+from streammargin.verification.verify import ALLOWED_DIFFERENCE, BLUR, Saved, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")

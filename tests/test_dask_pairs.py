@@ -13,7 +13,7 @@ pytest.importorskip("distributed")
 
 from clusters import NEEDED, bits, killing, on_one_worker
 
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),

@@ -18,7 +18,7 @@ from streammargin.cli.main import EXIT_CODES, main
 from streammargin.losses import LOSSES
 from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import PENALTIES
-from streammargin.saved_fields import ARRAYS
+from streammargin.saved.fields import ARRAYS
 from streammargin.solvers.registry import SHORT_WORDS, names
 from streammargin.training.ratings import options_of as options_of_ratings
 

@@ -14,7 +14,7 @@ import streammargin as sm
 from streammargin.data_tools.convert import convert
 from streammargin.reading.prefetch import read_blocks
 from streammargin.sources.open import open_source
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 ROWS, COLUMNS = 60, 6
 X = np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).round(2)

@@ -25,8 +25,8 @@ from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import PenalisedColumns
 from streammargin.result import Certificate
-from streammargin.saved_words import spelled
-from streammargin.verification import Saved, verify
+from streammargin.saved.words import spelled
+from streammargin.verification.verify import Saved, verify
 
 X, y = noisy()
 CLASSES = np.arange(60) % 3

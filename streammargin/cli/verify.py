@@ -17,7 +17,7 @@ from streammargin.sizes import parse_size
 from streammargin.wording import printable
 
 if TYPE_CHECKING:
-    from streammargin.verification import Check
+    from streammargin.verification.verify import Check
 
 DISAGREES = 65
 SPOOL = "folder for the rows of a table as numbers (default: a temporary one)"
@@ -42,13 +42,13 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
     """The figures of a model of rows; tables and files of numbers are spooled first."""
     import h5py
 
-    from streammargin.verification import verify
+    from streammargin.verification.verify import verify
 
     names = {name: getattr(options, name) for name in ("x", "y", "sample_weight", "tasks")}
     data, valid, first, spooled = options.data, options.valid, options.data[0], dict[str, str]()
     with ExitStack() as stack:
         if not (os.path.isfile(first) and h5py.is_hdf5(first)) and is_ordered(data):
-            from streammargin.respooled import RespooledRows, header_of
+            from streammargin.verification.tables import RespooledRows, header_of
 
             stack.enter_context(Remarks())
             header = header_of(options.model, memory)
@@ -73,7 +73,7 @@ def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
 
 def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
-    from streammargin.completed import is_completion, verify_ratings
+    from streammargin.verification.ratings import is_completion, verify_ratings
 
     memory = parse_size(options.memory)
     of_pairs = is_completion(options.model)

@@ -24,7 +24,7 @@ from streammargin.points.table import kind_of
 from streammargin.reading.tasks import column_of, matched
 from streammargin.report.page import Facts
 from streammargin.report.page import brief as brief_page
-from streammargin.saved_words import are_trained_on, held_out_rows
+from streammargin.saved.words import are_trained_on, held_out_rows
 from streammargin.sizes import parse_size
 from streammargin.sources.arrays import is_anndata
 from streammargin.sources.base import Source

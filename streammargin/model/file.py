@@ -12,8 +12,8 @@ import numpy as np
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, declared, replacing
 from streammargin.json_values import from_plain, to_plain
-from streammargin.saved import LINEAR, known_names, parsed
-from streammargin.saved_fields import ENTRIES, KINDS
+from streammargin.saved.fields import ENTRIES, KINDS
+from streammargin.saved.header import LINEAR, known_names, parsed
 from streammargin.sizes import format_size
 from streammargin.wording import shown
 

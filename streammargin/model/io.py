@@ -17,7 +17,7 @@ from streammargin.model.rows import TABLE
 from streammargin.numpy_model import texts_of
 from streammargin.points.factors import Factors
 from streammargin.points.table import KINDS
-from streammargin.saved import check
+from streammargin.saved.header import check
 from streammargin.sizes import parse_size
 from streammargin.sources.names import unpacked
 from streammargin.sources.schema import Schema

@@ -19,7 +19,7 @@ from streammargin.model.rows import AnyRows, ModelRows
 from streammargin.model.scoring import BUDGET
 from streammargin.ordered import is_table
 from streammargin.report.page import RANKED_COLUMNS
-from streammargin.saved_words import left_out
+from streammargin.saved.words import left_out
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema
 from streammargin.workers import Workers

@@ -40,7 +40,7 @@ from streammargin.reading.labels import LabelReader
 from streammargin.reading.plan import Plan
 from streammargin.reading.prefetch import BlockReader
 from streammargin.result import Certificate, CrossValidation, TrainResult
-from streammargin.saved_words import held_out_rows
+from streammargin.saved.words import held_out_rows
 from streammargin.solvers.base import Method
 from streammargin.solvers.leaves import may_split
 from streammargin.solvers.problem import Problem, standard_errors

@@ -17,7 +17,7 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.data_tools.generate import generate
 from streammargin.kernels import KERNELS
-from streammargin.saved_words import left_out
+from streammargin.saved.words import left_out
 
 
 @pytest.fixture(scope="module")

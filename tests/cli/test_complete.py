@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from reference import matrices
 
 import streammargin as sm
-from streammargin import completed
 from streammargin.cli.main import main
-from streammargin.completed import verify_ratings
 from streammargin.errors import UsageError
 from streammargin.losses.ratings import RATINGS
 from streammargin.solvers.completion import matrix
 from streammargin.tables.ratings import sorted as spool
+from streammargin.verification import ratings as verification
+from streammargin.verification.ratings import verify_ratings
 
 I, J, VALUES = matrices.ratings(count=400)
 USERS, FILMS = np.array([f"u{i:02d}" for i in I]), np.array([f"film, {j}" for j in J])
@@ -194,8 +194,8 @@ def test_verify_reads_ratings_that_do_not_fit_into_memory(tmp_path, monkeypatch)
     sm.complete((I, J, VALUES), C=0.5).model.save(path)
     checks = verify_ratings(path, (I, J, VALUES))
     monkeypatch.setattr(spool, "ENTRIES_BUDGET_SHARE", 1e-9)
-    for piece in (completed.ENTRIES_AT_ONCE, 7):
-        monkeypatch.setattr(completed, "ENTRIES_AT_ONCE", piece)
+    for piece in (verification.ENTRIES_AT_ONCE, 7):
+        monkeypatch.setattr(verification, "ENTRIES_AT_ONCE", piece)
         again = verify_ratings(path, (I, J, VALUES))
         assert [check.name for check in again] == [check.name for check in checks]
         assert all(one.found == pytest.approx(two.found, rel=1e-9) for one, two in zip(checks, again, strict=True))

@@ -7,7 +7,7 @@ from conftest import write_h5
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((60, 3))

@@ -17,7 +17,7 @@ import streammargin as sm
 from streammargin.maps.base import MAPPED_ROWS, is_steady, product
 from streammargin.maps.fitted import Fitted
 from streammargin.sources.views import MappedSource
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(3)
 X = np.round(RANDOM.standard_normal((500, 6)), 3)

@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from conftest import call, traced, write_h5
 
 import streammargin as sm
-from streammargin import saved_fields
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.model.base import Model
 from streammargin.model.exports.files import export
 from streammargin.model.io import load_model
 from streammargin.model.linear import LinearModel
 from streammargin.points.table import KINDS
+from streammargin.saved import fields
 from streammargin.sources.open import open_source
 
 
@@ -241,9 +241,9 @@ class Nearest:
 def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, monkeypatch):
     centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
     monkeypatch.setitem(KINDS, "nearest", Nearest)
-    monkeypatch.setitem(saved_fields.KINDS, "nearest", {"nearest"})
-    own = saved_fields.SavedArray("centres", "nearest", saved_fields.FLOAT, "K d")
-    monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
+    monkeypatch.setitem(fields.KINDS, "nearest", {"nearest"})
+    own = fields.SavedArray("centres", "nearest", fields.FLOAT, "K d")
+    monkeypatch.setattr(fields, "ARRAYS", (*fields.ARRAYS, own))
     Model(Nearest(centres), np.array([7, 8, 9]), {}).save(tmp_path / "m.npz")
     model = sm.load_model(tmp_path / "m.npz")
     assert np.array_equal(model.answer.centres, centres)
@@ -256,7 +256,7 @@ def test_another_kind_of_answer_is_a_class_and_lines_of_the_tables(tmp_path, mon
     Model(Nearest(np.full((3, 2), np.inf)), np.array([7, 8, 9]), {}).save(tmp_path / "n.npz")
     with pytest.raises(DataError, match="damaged model: its array centres has a number that is not finite"):
         sm.load_model(tmp_path / "n.npz")
-    monkeypatch.delitem(saved_fields.KINDS, "nearest")
+    monkeypatch.delitem(fields.KINDS, "nearest")
     with pytest.raises(DataError, match="unknown kind 'nearest'"):
         sm.load_model(tmp_path / "m.npz")
 

@@ -15,7 +15,7 @@ from streammargin.model.file import write_model
 from streammargin.model.linear import LinearModel
 from streammargin.sources.hdf5.columns import write_names
 from streammargin.sources.open import open_source
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 NAMES = ["MT-CO1", "GAPDH", "B2M", "ACTB", "a\nb", "é"]
 RANDOM = np.random.default_rng(0)

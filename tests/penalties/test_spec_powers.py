@@ -9,7 +9,7 @@ from streammargin.errors import UsageError
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import PenalisedColumns
 from streammargin.penalties.lines import EachLine
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 LINES, M = 3, 5
 GROUPS = np.array([4, 0, 4, 9, 0])

@@ -12,9 +12,9 @@ from reference.datasets import noisy
 from reference.stopped import stop_after, until_done
 
 import streammargin as sm
-from streammargin import saved_fields
 from streammargin.points.linear import LinearPoint
 from streammargin.points.table import KINDS
+from streammargin.saved import fields
 from streammargin.solvers.registry import make_solver
 
 ROOT = Path(sm.__file__).parent
@@ -89,9 +89,9 @@ def with_closed_points(solver):
 @pytest.fixture(autouse=True)
 def kind(monkeypatch):
     monkeypatch.setitem(KINDS, "closed", Closed)
-    monkeypatch.setitem(saved_fields.KINDS, "closed", {"closed"})
-    own = saved_fields.SavedArray("doubled", "closed", saved_fields.FLOAT, "K w")
-    monkeypatch.setattr(saved_fields, "ARRAYS", (*saved_fields.ARRAYS, own))
+    monkeypatch.setitem(fields.KINDS, "closed", {"closed"})
+    own = fields.SavedArray("doubled", "closed", fields.FLOAT, "K w")
+    monkeypatch.setattr(fields, "ARRAYS", (*fields.ARRAYS, own))
 
 
 @pytest.mark.parametrize("solver, options", [

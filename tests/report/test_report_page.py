@@ -22,7 +22,7 @@ from streammargin.report import charts
 from streammargin.report import page as report
 from streammargin.report.html import rows_told
 from streammargin.report.page import Facts, tiles, verdict
-from streammargin.saved_words import left_out
+from streammargin.saved.words import left_out
 
 pytestmark = pytest.mark.usefixtures("patient")
 VOID = {"meta", "br"}

@@ -7,7 +7,7 @@ from reference.datasets import as_form, noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 conic = pytest.importorskip("reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError)
 

@@ -17,7 +17,7 @@ from streammargin.data_tools.main import main as data_main
 from streammargin.errors import DataError, UsageError
 from streammargin.sources import columns
 from streammargin.sources.open import open_source
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")

@@ -17,7 +17,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.reading.tasks import column_of
 from streammargin.sources.open import open_source
 from streammargin.stored import column_in, rows_with
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")

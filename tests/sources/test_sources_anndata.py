@@ -10,7 +10,7 @@ from source_checks import all_labels, assert_rows, random_sparse
 
 import streammargin as sm
 from streammargin.sources.open import open_source
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")

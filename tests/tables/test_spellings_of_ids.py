@@ -12,9 +12,9 @@ from pyarrow import parquet
 from table_rows import in_form
 
 import streammargin as sm
-from streammargin.completed import verify_ratings
 from streammargin.matching import unpointed
 from streammargin.sources.labels import values_of
+from streammargin.verification.ratings import verify_ratings
 
 pytestmark = pytest.mark.usefixtures("inside")
 

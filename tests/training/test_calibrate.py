@@ -18,7 +18,7 @@ from streammargin.driver.learn.validate import BINS, bins_of, middles
 from streammargin.errors import UsageError
 from streammargin.model.calibration import ARRAYS, COUNTS, SCALE, SIGMOID, isotonic, learned
 from streammargin.numpy_model import NumpyModel
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 random = np.random.default_rng(3)
 N = 1500

@@ -18,7 +18,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
 from streammargin.points.mapped import taken_apart
-from streammargin.saved_words import left_out
+from streammargin.saved.words import left_out
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.problem import Tried, smallest
 from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of

@@ -6,7 +6,7 @@ import pytest
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 PAIRS = [("007", "7"), ("1.0", "1"), ("1E2", "100"), ("+5", "5"), (" 5", "5"), ("-0", "0"), ("inf", "Infinity")]
 SIDE = np.arange(30) % 2

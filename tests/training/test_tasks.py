@@ -14,7 +14,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.points.tasks import by_task
 from streammargin.rows.blocks import DenseBlock, taken
 from streammargin.solvers.newton import newton, task_interior, task_system
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 ROWS, COLUMNS, NAMES = 150, 5, np.array(["north", "south", "west"])
 RANDOM = np.random.default_rng(3)

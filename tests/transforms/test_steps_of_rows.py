@@ -21,7 +21,7 @@ from streammargin.sources.arrays import ArraySource
 from streammargin.transforms import chain as chains
 from streammargin.transforms.base import RowFault, TransformSums
 from streammargin.transforms.chain import Chain
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 random = np.random.default_rng(0)
 COUNTS = random.poisson(0.7, (60, 9)) * random.integers(1, 9, (60, 9)).astype(np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.driver.status.outcome import Outcome, certificate_event, figures_of
 from streammargin.errors import UsageError
 from streammargin.points.table import KINDS, kind_of
-from streammargin.saved import check_answer
+from streammargin.saved.header import check_answer
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import is_count, is_number
 

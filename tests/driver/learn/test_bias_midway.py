@@ -18,7 +18,7 @@ from streammargin.cli.main import main
 from streammargin.driver.learn.validate import Midway
 from streammargin.errors import UsageError
 from streammargin.solvers.roles import new
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 HARD = {"C": np.inf, "bias": "midway", "tol": 0.05}
 

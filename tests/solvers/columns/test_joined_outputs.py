@@ -8,7 +8,7 @@ from conftest import slow
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 conic = pytest.importorskip(
     "reference.conic_outputs", reason="the interior-point method is clarabel's", exc_type=ImportError

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 CLASSES = 4
 

@@ -11,7 +11,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.reading import plan
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 ROWS, FEATURES, K, C, TOL = 24_000, 10, 3, 0.003, 1e-3
 CLASSES = {"hinge": 20, "logistic": 12}  # most reads

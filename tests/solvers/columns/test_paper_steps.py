@@ -13,7 +13,7 @@ import streammargin as sm
 from examples import first_order as methods
 from streammargin.penalties.lp import L2
 from streammargin.reading import plan
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 C, M = 0.7, 7
 X, Y = noisy(60, 6, seed=3)

@@ -14,7 +14,7 @@ from streammargin.kernels import known_kernel
 from streammargin.result import advice
 from streammargin.rows.blocks import CSRBlock, DenseBlock, part
 from streammargin.solvers.proof.inseparable import empty, inseparable
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((120, 4))

@@ -7,7 +7,7 @@ from reference.sources import CountingSource
 from reference.stopped import bits, stop_after
 
 import streammargin as sm
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((150, 3))

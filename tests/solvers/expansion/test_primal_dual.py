@@ -10,7 +10,7 @@ from reference.datasets import as_form
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((60, 4))

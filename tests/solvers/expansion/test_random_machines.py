@@ -24,7 +24,7 @@ from reference.stopped import stop_after
 
 import streammargin as sm
 from examples.tangent_kernel import Tangent
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 KERNELS = (
     "rbf:0.5", "rbf:3", "poly:2,gamma=0.3,coef0=1", "poly:3,gamma=0.2", "linear", "rbf:0.1,weight=2+linear",

@@ -20,7 +20,7 @@ from streammargin.points.expansion import Expansion
 from streammargin.solvers.expansion import matrices
 from streammargin.solvers.expansion.certificate import Left, exact
 from streammargin.solvers.expansion.form import Form
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 KERNELS = ("rbf:0.5", "poly:2,gamma=0.3,coef0=1", "linear", "rbf:0.1+linear")
 LOSSES = ("hinge", "squared_hinge", "epsilon_insensitive:0.1", "quantile:0.8", "squared_error")
@@ -591,7 +591,7 @@ def test_a_training_that_was_stopped_goes_on_in_the_same_bits(large, tmp_path, m
 
 
 def test_verify_recomputes_the_figures_from_the_support_rows(tmp_path):
-    from streammargin.verification import verify
+    from streammargin.verification.verify import verify
 
     X, numbers, signs, _ = rows(150, 5)
     ways = [

@@ -15,7 +15,7 @@ import streammargin as sm
 from streammargin.kernels import make_kernel
 from streammargin.rows.blocks import DenseBlock, taken
 from streammargin.solvers.expansion.columns import Columns, HeldColumns, fill, multiply_unit, multiply_used
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((80, 4))

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, cross_validate
 
 import streammargin as sm
 from streammargin.losses import Interpolate, make_loss
-from streammargin.verification import verify
+from streammargin.verification.verify import verify
 
 ROWS = 12
 SOLVERS = ["sdca", "asdca", "ascent:order=uniform"]

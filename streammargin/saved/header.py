@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from streammargin import saved_fields
 from streammargin.files import check_arrays, check_input
 from streammargin.matching import text_fault
-from streammargin.saved_fields import CALLED, HeaderEntry, SavedArray
+from streammargin.saved import fields
+from streammargin.saved.fields import CALLED, HeaderEntry, SavedArray
 from streammargin.wording import shown
 
 LINEAR = "linear"  # the kind of a file that names none
@@ -47,7 +47,7 @@ def read_saved(path: str, memory: float) -> tuple[dict[str, np.ndarray], dict[st
 
 def known_names(there: list[str]) -> list[str]:
     """Those of these arrays of a file that some model has."""
-    lines = [line.name for line in saved_fields.ARRAYS]
+    lines = [line.name for line in fields.ARRAYS]
     free = tuple(name[:-1] for name in lines if name.endswith("*"))
     return [name for name in there if name in lines or name.startswith(free)]
 
@@ -82,7 +82,7 @@ def check(kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
     traits |= {"ratings"} if "factors" in traits else {"rows"}
     if "rows" in traits and isinstance(header.get("problem"), dict):
         traits.add("proven")
-    lines = [line for line in saved_fields.ENTRIES if traits & {*line.of.split()}]
+    lines = [line for line in fields.ENTRIES if traits & {*line.of.split()}]
     entries = [(line, value) for line in lines for value in _found(line, header, traits)]
     for line, value in entries:
         _check_entry(line, value)
@@ -113,9 +113,9 @@ def check_answer(kind: Any, arrays: Mapping[str, np.ndarray]) -> None:
 
 def _traits(kind: Any, arrays: Mapping[str, np.ndarray]) -> set[str]:
     """What the fields of a model of this kind with these arrays go by."""
-    if not isinstance(kind, str) or kind not in saved_fields.KINDS:
+    if not isinstance(kind, str) or kind not in fields.KINDS:
         raise ValueError(f"its kind is {shown(kind)}")
-    traits = set(saved_fields.KINDS[kind])
+    traits = set(fields.KINDS[kind])
     if "mapped" in traits:
         name = _word("map", arrays)
         traits |= {name, f"{name}_{'sparse' if 'map.landmarks.data' in arrays else 'dense'}"}
@@ -128,16 +128,14 @@ def _traits(kind: Any, arrays: Mapping[str, np.ndarray]) -> set[str]:
 
 def _word(name: str, arrays: Mapping[str, np.ndarray]) -> str:
     """The word in this array, without its fields."""
-    _check_line(next(line for line in saved_fields.ARRAYS if line.name == name), arrays, {})
+    _check_line(next(line for line in fields.ARRAYS if line.name == name), arrays, {})
     return str(arrays[name]).partition(":")[0]
 
 
 def _outputs(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any], traits: set[str]) -> dict[str, int]:
     """The sizes that the classes and the header decide."""
     sizes: dict[str, int] = {} if header.get("rows") is None else {"n": header["rows"]}
-    _check_line(
-        next(line for line in saved_fields.ARRAYS if line.name == "classes" and line.of in traits), arrays, sizes
-    )
+    _check_line(next(line for line in fields.ARRAYS if line.name == "classes" and line.of in traits), arrays, sizes)
     k, named = sizes["k"], header.get("tasks") or header.get("outputs")
     if k == 1 or (named and k > 2):
         raise ValueError(f"it has {k} classes" + (f" for {len(named)} outputs or tasks" if named else ""))
@@ -148,7 +146,7 @@ def _outputs(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any], traits
 
 
 def _check_arrays(arrays: Mapping[str, np.ndarray], traits: set[str], sizes: dict[str, int]) -> None:
-    for line in saved_fields.ARRAYS:
+    for line in fields.ARRAYS:
         if traits & {*line.of.split()}:
             _check_line(line, arrays, sizes)
 

@@ -13,7 +13,7 @@ from typing import Any
 from streammargin.errors import DataError, UsageError
 from streammargin.files import reading
 from streammargin.ordered import is_table
-from streammargin.saved import read_saved
+from streammargin.saved.header import read_saved
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.open import paths_of
 from streammargin.sources.schema import Schema

@@ -18,8 +18,8 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.files import reading
-from streammargin.saved import read_saved
-from streammargin.verification import BLUR, Check, compare
+from streammargin.saved.header import read_saved
+from streammargin.verification.verify import BLUR, Check, compare
 
 ENTRIES_AT_ONCE = 1 << 16
 LINE_NUMBERS_AT_ONCE = 1 << 20  # of dense lines

@@ -1,6 +1,6 @@
 """The fields of model files: the table of their arrays, and that of the entries of their headers.
 
-`saved.py` checks each field before anything uses it, and nothing else asks for types, shapes or ranges. A new kind of
+`header.py` checks each field before anything uses it, and nothing else asks for types, shapes or ranges. A new kind of
 model is a line of KINDS, and a line for each of its fields; docs/model_file.md lists the arrays.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-# by the name of the kind in the header: the traits that fields go by; `saved.py` adds those of the file at hand
+# by the name of the kind in the header: the traits that fields go by; `header.py` adds those of the file at hand
 KINDS = {
     "linear": {"weights", "linear"},
     "mapped": {"weights", "mapped", "before"},

@@ -30,8 +30,8 @@ from streammargin.maps import fitted_of
 from streammargin.matching import Codes, Matcher
 from streammargin.numpy_model import RowSteps, texts_of
 from streammargin.packages import register_filters
-from streammargin.saved import read_saved
-from streammargin.saved_words import column_of, held_out_rows, known_error, left, spelled
+from streammargin.saved.header import read_saved
+from streammargin.saved.words import column_of, held_out_rows, known_error, left, spelled
 
 ALLOWED_DIFFERENCE, LEAST_FIGURE = 1e-9, 1e-290  # relative, of two figures; below LEAST_FIGURE they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable

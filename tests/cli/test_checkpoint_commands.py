@@ -190,7 +190,7 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work, here):
         refused = here(*command(arguments, folder), "-C", "0.37", *more)
         assert refused.returncode == 2 and "delete it, or name another directory" in refused.stderr, refused.stderr
         assert "holds an unfinished training with C" in refused.stderr
-    assert here(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
+    assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
 
 
 def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work, here):
@@ -215,7 +215,7 @@ def test_files_beside_the_model_do_not_stop_the_same_command(work, here):
     for ending in ("model.npz", "w.csv", "r.html"):
         words = [sys.executable, "-c", KILLED, ending, *map(str, command(arguments, folder))]
         assert subprocess.run(words, capture_output=True).returncode == -9
-    done = here(*command(arguments, folder))
+    done = call(*command(arguments, folder))
     assert done.returncode == 0 and "the report written to" in done.stderr, done.stderr
     assert written(folder) == expected
     for path in made:

@@ -17,7 +17,7 @@ from streammargin.files import STANDARD_INPUT, check_apart, check_output, no_fil
 from streammargin.options.table import Options, read_by
 from streammargin.ordered import files_read
 from streammargin.sizes import parse_size
-from streammargin.sources.batch import Ordered
+from streammargin.sources.batch import WIDER, Ordered
 from streammargin.sources.columns import reordered
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.labels import ATTRIBUTE
@@ -170,7 +170,7 @@ def _convert_table(
         else:
             table, schema = as_trained(reader, schema, asked, label, like, before)
         kept = None if dtype is None else np.dtype(dtype)
-        return OfTable(table, schema, kept, told=False).write(output, force).sizes
+        return OfTable(table, schema, kept, WIDER, told=False).write(output, force).sizes
 
 
 def _convert_numbers(
@@ -190,10 +190,10 @@ def _convert_numbers(
     if kind == HDF5 and like is not None:
         how = replace(how, x=model.rows_before(input, how.x))
     found = of_hdf5(input, how) if kind == HDF5 else open_matrix(input, how, kind)
-    if kind == HDF5 and like is not None:
-        model.say_other_rows(how.x)
     if found.obs is None or how.y is not None:
         check_name(how.near)
+    if kind == HDF5 and like is not None:
+        model.say_other_rows(how.x)
     if known is not None and found.names is not None and not equal(known, found.names):
         found = _in_order(replace(found, name=input), found.names, known, how.x)
     width = _width(found, how.features, option, input)

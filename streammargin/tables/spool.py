@@ -25,7 +25,7 @@ from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.files import STANDARD_INPUT, check_apart, make_folder, temporary_folder, writes
 from streammargin.sizes import format_size
 from streammargin.sources.arrays import value_dtype
-from streammargin.sources.batch import WIDER, Batch, Narrowing, Ordered
+from streammargin.sources.batch import Batch, Narrowing, Ordered
 from streammargin.sources.hdf5.columns import LABELS, WEIGHTS
 from streammargin.sources.hdf5.file import SCHEMA, open_file
 from streammargin.sources.hdf5.from_batches import write_batches, write_rows
@@ -51,7 +51,7 @@ from streammargin.version import __version__
 from streammargin.wording import HEARD, note, warn
 
 KEY, REMARKS = "streammargin-table", "streammargin-remarks"  # attributes of a spool
-SAME_WIDTH = "replace it, or train again on such values"  # of other rows than those of the training
+SAME_WIDTH = "replace such values, or train again with them"  # of other rows than those of the training
 WAIT = 0.1  # seconds between two looks at whether another training has written it
 
 
@@ -153,13 +153,15 @@ def spooled(
 
 def _attributes(key: str) -> dict[str, str]:
     """Those of a spool of this key: what was said while it was written is said again when it is used again."""
-    return {KEY: key, REMARKS: json.dumps(HEARD.get([]))}
+    heard = HEARD.get([])
+    return {KEY: key} | ({REMARKS: json.dumps(heard)} if heard else {})
 
 
 def _say_again(path: str) -> None:
-    with h5py.File(path, "r") as file:
-        heard = attribute(file, REMARKS)
-    for text, code in json.loads(heard or "[]"):
+    heard: list[tuple[str, str]] = []
+    with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError), h5py.File(path, "r") as file:  # damaged
+        heard = [(str(text), str(code)) for text, code in json.loads(attribute(file, REMARKS) or "[]")]
+    for text, code in heard:
         warn(text, code) if code else note(text)
 
 
@@ -319,7 +321,7 @@ EXACT_FLOAT32_TYPES = {"float", "halffloat", "int8", "uint8", "int16", "uint16",
 class OfTable(Spoolable):
     """The rows of a table, as numbers. schema: that of another table, as held-out rows have it; None: it is learnt.
 
-    `dtype`  that of the values, None for that of the schema.
+    `dtype`  that of the values, None for that of the schema. `hint`: for messages, what keeps values that it has not.
     `told`   whether the size is said before it is written.
     `check`  raises if so many rows of so many columns, each of these bytes at least, cannot be used. Then nothing is
              written.
@@ -329,6 +331,7 @@ class OfTable(Spoolable):
     table: Table
     schema: Schema | None = None
     dtype: np.dtype | None = None
+    hint: str = SAME_WIDTH
     told: bool = True
     check: Check = lambda rows, features, row_bytes: None
     y: str | None = None
@@ -363,9 +366,8 @@ class OfTable(Spoolable):
                 stage = os.path.join(stack.enter_context(temporary_folder(path)), "stage")
                 table = replace(table, reader=Staged(table.reader, stage))
             schema, count = learn(table, self.schema)
-            hint = WIDER if self.schema is None or self.dtype else SAME_WIDTH
             dtype = np.dtype(self.dtype or schema.dtype)
-            narrowing = None if schema.sparse else Narrowing(dtype, table.name, hint)
+            narrowing = None if schema.sparse else Narrowing(dtype, table.name, self.hint)
             parts = rows_of(table.reader, schema, table.asked, table.beside, narrowing)
             return self._rows(schema, count, parts, path, force, self._plain)
 

@@ -136,11 +136,17 @@ def test_beyond_features_is_an_error(tmp_path):
         convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), features=4)
 
 
-def test_a_value_too_large_for_float32_is_an_error(tmp_path):
-    (tmp_path / "a").write_text("1 1:1e39\n-1 1:1\n")
+@pytest.mark.parametrize("like", [None, "a,y\n1,0\n2,1\n"])
+def test_a_value_too_large_for_float32_is_an_error(tmp_path, like):
+    (tmp_path / "a").write_text("1 1:1e39\n-1 1:1\n" if like is None else "a,y\n1e39,0\n1,1\n")
+    if like is not None:
+        (tmp_path / "t.csv").write_text(like)
+        sm.train(str(tmp_path / "t.csv"), passes=1).model.save(like := tmp_path / "m.npz")
     with pytest.raises(DataError, match='1e\\+39 is too large for float32; use dtype="float64"'):
-        convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
-    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), dtype="float64")
+        convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), like=like)
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), like=like, dtype="float64")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert "streammargin-remarks" not in file.attrs
 
 
 @pytest.mark.parametrize("value, kept", [("123456789", "123456792"), ("-1e-60", "-0"), ("16777217", "16777216")])
@@ -281,9 +287,12 @@ def test_obs_that_stays_behind_is_told(tmp_path, y, said, caplog):
 
 
 @pytest.mark.parametrize("made", ["split", "shuffle", "generate", "convert", "csv"])
-def test_what_anndata_does_not_load_is_not_called_h5ad(tmp_path, made):
+def test_what_anndata_does_not_load_is_not_called_h5ad(tmp_path, made, caplog):
     path, out = cells(tmp_path / "a.h5ad"), str(tmp_path / "b.H5AD")
     (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n")
+    with h5py.File(path, "a") as file:
+        file["layers/other"] = np.eye(6, 4)
+    sm.train(path, x="layers/other", y="obs/kind", passes=1).model.save(tmp_path / "m.npz")
     there = sorted(os.listdir(tmp_path))
     with pytest.raises(UsageError, match=r"anndata does not load .*b\.H5AD; name it \.h5$"):
         if made == "split":
@@ -293,8 +302,9 @@ def test_what_anndata_does_not_load_is_not_called_h5ad(tmp_path, made):
         elif made == "generate":
             generate(out, rows=9)
         else:
-            {"shuffle": shuffle, "convert": convert}[made](path, out, x="layers/counts", y="obs/kind")
-    assert sorted(os.listdir(tmp_path)) == there
+            options = {"like": tmp_path / "m.npz"} if made == "convert" else {}
+            {"shuffle": shuffle, "convert": convert}[made](path, out, x="layers/counts", y="obs/kind", **options)
+    assert sorted(os.listdir(tmp_path)) == there and "was trained on" not in caplog.text
     convert(path, out, x="layers/counts")
     assert os.path.exists(out)
 

@@ -4,6 +4,7 @@ import itertools
 import re
 import shlex
 
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -282,6 +283,12 @@ def test_a_spool_that_is_used_again_says_again_what_was_said_of_its_columns(tmp_
     assert plain or any("differ by their digits" in text for text in said[0])
     for later in said[1:]:
         assert [text for text in later if text in said[0]] == said[0] and "nothing has changed" in "".join(later)
+    for damaged in ("[", "[3]", 7, [1, 2]):
+        with h5py.File(next((tmp_path / "spool").glob("*.rows.h5")), "r+") as file:
+            file.attrs["streammargin-remarks"] = damaged
+        sm.train(rows, y="y", drop="x", passes=1, spool=str(tmp_path / "spool"))
+        assert "nothing has changed" in caplog.text and "rises" not in caplog.text
+        caplog.clear()
 
 
 def test_rising_of_parts_is_that_of_the_whole():

@@ -688,7 +688,8 @@ LINES = [
     ("predict --root", {"a": -1.0}, r"{} line 6, column a is -1"),
     ("evaluate --root", {"a": -1.0}, r"{} line 6, column a is -1"),
     ("verify", {"y": "lots"}, r"the labels are not numbers; name others with --y"),
-    ("verify", {"a": 1e300}, r"b.csv: the value 1e\+300 is too large for float32; replace it, or train again"),
+    ("verify", {"a": 1e300}, r"b.csv: the value 1e\+300 is too large for float32; replace such values, or train again"),
+    ("verify", {"a": 16777217}, r"b.csv: .* is stored as 16777216; replace such values, or train again with them"),
 ]
 
 

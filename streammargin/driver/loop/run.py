@@ -110,6 +110,7 @@ class Run(Course):
             ranges.labels = self.labels
             ranges.add(self.problem, ranges, self.reader.whole(), 0)
             self.tell_ranges()
+            self.reading = None  # made again without the visit that would measure them
 
     def _visit(self, phase: Phase, reading: Reading) -> None:
         """Do one unit of a visit; a visit of a group of blocks may take several."""

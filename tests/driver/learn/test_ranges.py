@@ -44,12 +44,13 @@ def test_ranges_that_differ_by_more_than_a_thousand_are_said_once(form, solver, 
 
 
 @pytest.mark.parametrize("solver", ["sdca", "newton", "pdprox"])
-def test_the_advice_on_rows_in_memory_comes_before_their_first_visit(solver, caplog, tmp_path):
-    path, told = write_h5(tmp_path / "a.h5", *rows(1e5)), []
+def test_the_advice_on_rows_in_memory_comes_before_their_first_visit(solver, caplog, tmp_path, monkeypatch):
+    path, told, measured, add = write_h5(tmp_path / "a.h5", *rows(1e5)), [], [], Ranges.add
+    monkeypatch.setattr(Ranges, "add", staticmethod(lambda *given: measured.append(given) or add(*given)))
     with caplog.at_level(logging.WARNING, "streammargin"):
         sm.train(path, solver=solver, passes=1, listeners=[lambda event: told.append((event["event"], caplog.text))])
     assert "try scale" in next(said for event, said in told if event in ("progress", "compiling"))
-    assert [record.code for record in caplog.records].count("scale") == 1
+    assert [record.code for record in caplog.records].count("scale") == 1 and len(measured) == 1
 
 
 def test_nothing_is_said_where_it_was_given_or_the_ranges_are_alike(caplog):

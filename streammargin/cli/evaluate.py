@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         figures = model.evaluate(data, y=options.y, threads=options.threads or ALL_THREADS, **asked)
     if model.was_trained_on(figures):
         say(_of_training(model))
-    if text := _flat(figures):
+    if text := _amiss(figures):
         say(text)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
@@ -86,19 +86,29 @@ def _of_training(model: Model) -> str:
     return f"these seem to be the training rows{parts}: new ones will go wrong more often{known}"
 
 
-FLAT, SURE = 0.95, 0.75  # of the log loss, and of the error, of a guess by the shares of the classes
+FLAT, FEWER = 0.95, 0.75  # of the log loss, and of the error, of a guess by the shares of the classes
+SURE = 0.75  # of the log loss: probabilities of a smaller entropy are too sure
 
 
-def _flat(figures: dict[str, Any]) -> str:
-    """The note on probabilities that tell hardly more than the shares of the classes, though labels do; "" for none."""
+def _amiss(figures: dict[str, Any]) -> str:
+    """The note on probabilities of about the log loss of the shares of the classes, or more, though labels tell more.
+
+    Flat ones have the entropy of the shares, and too sure ones much less than their log loss. "" for none.
+    """
     if figures.get("log_loss") is None or "per_class" not in figures:
         return ""
     shares = [part["rows"] / figures["rows"] for part in figures["per_class"] if part["rows"]]
     least, error = -sum(share * math.log(share) for share in shares), 1.0 - max(shares)
-    if figures["log_loss"] < FLAT * least or figures["error"] > SURE * error or not error:
+    if figures["log_loss"] < FLAT * least or figures["error"] > FEWER * error or not error:
         return ""
-    told = f"log loss {figures['log_loss']:.4g}, and {least:.4g} for these alone"
-    return f"the probabilities tell hardly more than the shares of the classes: {told}; use --calibrate or a larger --C"
+    told = f"log loss {figures['log_loss']:.4g}, and {least:.4g} for the shares alone"
+    if figures["entropy"] >= FLAT * least:
+        why, size = "tell hardly more than the shares of the classes", "larger"
+    elif figures["entropy"] < SURE * figures["log_loss"]:
+        why, size = "are too sure", "smaller"
+    else:
+        return ""
+    return f"the probabilities {why}: {told}; use --calibrate or a {size} --C"
 
 
 def _confusion(figures: dict[str, Any]) -> Iterator[str]:

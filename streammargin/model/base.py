@@ -277,8 +277,9 @@ class Model(Scorer):
         of scikit-learn: precision, recall and F1 of each class and their means (macro), and balanced accuracy.
         `confusion` is the matrix of labels by predictions, None for more than 1,000 classes. `most_confused` has its
         ten pairs of a label and a wrong prediction with the most rows. ROC AUC and average precision are the mean over
-        each class against the rest, for up to 20 classes. `log_loss` is None without probabilities. `top_k` has the
-        share of rows whose label is among the k largest scores. Raises DataError for unknown labels.
+        each class against the rest, for up to 20 classes. `log_loss` and `entropy`, the mean of the probabilities' own,
+        are None without probabilities. `top_k` has the share of rows whose label is among the k largest scores. Raises
+        DataError for unknown labels.
 
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, which is None if
         all targets are equal.

@@ -92,7 +92,7 @@ class JudgedRows(NamedTuple):
     margins: np.ndarray | None
     ranks: list[np.ndarray]
     among: list[int]
-    surprise: float
+    surprise: tuple[float, float]
 
 
 @dataclass
@@ -115,6 +115,7 @@ class OfClasses(Tally):
     smallest: float = math.inf
     total: float = 0.0
     surprise: float = 0.0
+    doubt: float = 0.0
     kept: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -168,17 +169,18 @@ class OfClasses(Tally):
         larger = (scores > own).sum(axis=1) + ((scores == own) & ahead).sum(axis=1)
         return [int(np.count_nonzero(larger < n)) for n in self.among]
 
-    def _surprise(self, codes: np.ndarray, scores: np.ndarray) -> float:
-        """Minus the sum of the logarithms of the probabilities of the labels."""
+    def _surprise(self, codes: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+        """Minus the sum of the logarithms of the probabilities of the labels, and of the mean by the probabilities."""
         if self.probable is None:
-            return 0.0
+            return 0.0, 0.0
         p = np.clip(self.probable(scores), np.finfo(np.float64).eps, 1.0 - np.finfo(np.float64).eps)
-        return -float(np.log(np.take_along_axis(p, codes[:, None], axis=1)).sum())
+        told = -np.log(p)
+        return float(np.take_along_axis(told, codes[:, None], axis=1).sum()), float(np.sum(p * told))
 
     def add(self, part: JudgedRows) -> None:
         codes, guess, size = part.codes, part.guess, len(self.counts)
         self.smallest, self.total = min(self.smallest, part.smallest), self.total + part.total
-        self.surprise += part.surprise
+        self.surprise, self.doubt = self.surprise + part.surprise[0], self.doubt + part.surprise[1]
         if part.margins is not None:
             self.kept.append(part.margins)
         self.counts += np.bincount(codes, minlength=size)
@@ -220,6 +222,7 @@ class OfClasses(Tally):
             "roc_auc": _mean([auc for auc, _ in ranked]),
             "average_precision": _mean([share for _, share in ranked]),
             "log_loss": None if self.probable is None else self.surprise / rows,
+            "entropy": None if self.probable is None else self.doubt / rows,
             "top_k": {str(n): seen / rows for n, seen in self.among.items()},
             "confusion": None if self.confusion is None else self.confusion.tolist(),
             "most_confused": None if self.confusion is None else most_confused(self.classes, self.confusion),

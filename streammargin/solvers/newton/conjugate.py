@@ -31,7 +31,7 @@ MOST_CONJUGATE_WORK = 1e11  # most multiplications between two certificates, som
 
 def suits(problem: Problem) -> bool:
     """Whether steps by products support this problem, and cost less than those with a Hessian."""
-    products = PRODUCTS_TO_TOLERANCE if problem.quadratic else ASSUMED_PRODUCTS
+    products = PRODUCTS_TO_TOLERANCE if problem.quadratic and problem.count == 1 else ASSUMED_PRODUCTS
     work = products * product(problem) * (BY_NUMPY if problem.in_arrays else 1.0)
     return problem.resident and supports(problem) and hessian(problem) > work
 

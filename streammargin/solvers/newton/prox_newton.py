@@ -148,10 +148,12 @@ class ProximalNewton(CertifiedByRead[ProxNewton]):
 
     @staticmethod
     def _choose_columns(problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
-        """Those of the next read, from the sums of this one; it does without a Hessian after an exact step."""
-        if problem.quadratic and not problem.path:
-            begun = state.columns.shape[1] > 1
-            state.columns = curved_columns.all_from(problem, problem.features if begun else 0)
+        """Those of the next read, from the sums of this one; after the first exact step it likely certifies alone.
+
+        So it does without a Hessian in memory, where another read costs less.
+        """
+        if problem.quadratic and problem.resident and not problem.path:
+            state.columns = curved_columns.all_from(problem, problem.features if state.number == 1 else 0)
         elif curved_columns.restricts(problem):
             pull = state.sums.pull.sum(axis=1)
             state.columns = curved_columns.following(problem, active, state.w, pull)

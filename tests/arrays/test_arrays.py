@@ -21,7 +21,7 @@ from streammargin.losses.logistic import Logistic
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.rows.products import in_float64
-from streammargin.solvers import problem
+from streammargin.solvers import leaves, problem
 from streammargin.solvers.newton import newton
 from streammargin.training import fitting
 
@@ -138,11 +138,14 @@ def in_arrays(monkeypatch, rows, **options):
     return seen[0].in_arrays
 
 
+@pytest.mark.parametrize("least", [None, 40])  # rows of a leaf: one leaf, or several
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-def test_the_certificate_is_that_of_the_weights_and_holds_beside_scikit_learn(C, monkeypatch):
+def test_the_certificate_is_that_of_the_weights_and_holds_beside_scikit_learn(C, least, monkeypatch):
     monkeypatch.setattr(problem, "IN_ARRAYS", (0, 10**6))
+    if least:
+        monkeypatch.setattr(leaves, "_least", lambda *_: least)
     X, y = classes()
-    result = sm.train((X, y), loss="logistic", C=C, bias=0, tol=1e-6)
+    result = sm.train((X, y), loss="logistic", C=C, bias=0, tol=1e-6, threads=2)
     certificate, W = result.certificate, result.model.coef_
 
     def objective(W):

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.compiled import products as kernel
 from streammargin.compiled.judged import judge_of
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, part
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.rows.products import in_float64
 from streammargin.solvers.base import VISIT, PassReport, Share, matrix_work
@@ -93,19 +93,19 @@ class Conjugate(Truncated[ConjugateState]):
         due = active[state.due[active]]
         if not due.size:
             return None
-        labels, rows = labels_of(problem, state), self._rows(problem, state, block)
+        if problem.in_arrays and state.wide is None:
+            state.wide = in_float64(block)
+        labels, rows = labels_of(problem, state), self._rows(problem, state, block, 0)
         parts = list(HeldPart(rows, labels, 0, block.rows()).pieces(problem))
         self.unit(problem, state, int(due[0]), Held(parts, labels, state.scores, state.curvatures, state.along))
         return 1.0 - due.size / active.size
 
     @staticmethod
-    def _rows(problem: Problem, state: ConjugateState, block: Block) -> Block:
-        """All rows, as they are visited."""
+    def _rows(problem: Problem, state: ConjugateState, block: Block, first: int) -> Block:
+        """The rows of a block, of which the first has the number `first`, as they are visited."""
         if not problem.in_arrays:
             return block
-        if state.wide is None:
-            state.wide = in_float64(block)
-        return state.wide
+        return in_float64(block) if state.wide is None else part(state.wide, first, first + block.rows())
 
     def rest(self, problem: Problem, state: ConjugateState, pull: np.ndarray) -> np.ndarray:
         return ridge(problem, problem.view(state.w, state.newton.group))
@@ -138,9 +138,8 @@ class Conjugate(Truncated[ConjugateState]):
 
     def run_block(self, problem: Problem, state: ConjugateState, active: np.ndarray, block: Block, first: int) -> None:
         """Add the sums of these rows at the current weights."""
-        self.add_sums(
-            problem, state, labels_of(problem, state), active, self._rows(problem, state, block), numbered_from(first)
-        )
+        rows = self._rows(problem, state, block, first)
+        self.add_sums(problem, state, labels_of(problem, state), active, rows, numbered_from(first))
 
     def end_pass(self, problem: Problem, state: ConjugateState, active: np.ndarray) -> PassReport:
         if state.sums.rows == problem.rows:

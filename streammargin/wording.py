@@ -126,10 +126,10 @@ def printable(text: str) -> str:
     )
 
 
-def shortened(parts: Sequence[str]) -> str:
-    """The first of these for a terminal, and how many there are."""
+def shortened(parts: Sequence[str], cut: Callable[[str], str] | None = None) -> str:
+    """The first of these for a terminal, and how many there are. cut: None for names, which get quotes as in lists."""
     more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN_PARTS else ""
-    return ", ".join(printable(in_list(part)) for part in parts[:SHOWN_PARTS]) + more
+    return ", ".join(printable((cut or in_list)(part)) for part in parts[:SHOWN_PARTS]) + more
 
 
 def joined(names: Sequence[str]) -> str:

@@ -83,6 +83,27 @@ def test_labels_with_commas_are_in_quotes_in_lists(tmp_path, capsys):
     assert main(["info", str(path)]) == 0 == main(["report", str(path), "-o", str(tmp_path / "m.html")])
     assert 'Oslo, "Paris, France", Rome\n' in capsys.readouterr().out
     assert "Oslo, &quot;Paris, France&quot;, Rome<" in (tmp_path / "m.html").read_text()
+    labelled(["Paris, France", "Paris,  FRANCE", "Washington, District of Columbia"] * 9).to_csv(tmp_path / "t.csv")
+    assert main(["train", str(tmp_path / "t.csv"), "--drop", "Unnamed: 0", "-o", str(path), "--force", "--report",
+                 str(tmp_path / "w.html"), "--spool", str(tmp_path)]) == 0  # fmt: skip
+    assert "alone: 'Paris,  FRANCE' and 'Paris, France'; spell" in capsys.readouterr().err
+    assert "&quot;Washington, Distric…&quot;<" in (tmp_path / "w.html").read_text()
+    assert main(["info", str(tmp_path / "t.csv.rows.h5")]) == 0
+    assert '"Paris, France": 9, "Washington, District of Columbia": 9\n' in capsys.readouterr().out
+
+
+def test_columns_with_commas_are_in_quotes_in_lists(caplog):
+    frame = labelled([0, 1] * 9, **{"at, in": ["b", "c"] * 9, "d, e": 2.0})
+    model = sm.train(frame, y="y", passes=1).model
+    with pytest.raises(sm.DataError, match=r'lacks 2 columns .*: "at, in", "d, e"; it has a, y;'):
+        model.predict(frame[["a", "y"]])
+    model.predict(frame.assign(**{"at, in": "z"}), unknown="zero")
+    assert 'unknown categories count as zeros: "at, in" (18)' in caplog.text
+    with pytest.raises(sm.DataError, match=r"the columns \'at, in\', \'d, e\' hold neither"):
+        sm.train((frame[["at, in", "d, e"]].astype("string"), frame["y"]))
+    gaps = frame.assign(**{"at, in": None, "d, e": [None, 1.0] * 9, "a": [None, 1.0] * 9})
+    with pytest.raises(sm.DataError, match=r'the first in row 0: a \(9\), "d, e" \(9\)'):
+        sm.train(gaps.drop(columns="at, in"), y="y")
 
 
 @pytest.mark.parametrize("call, words", [

@@ -19,7 +19,7 @@ from streammargin.kinds import Whole
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
 from streammargin.sources.schema import CATEGORY, DATE, OTHER, TEXT, Column, Schema
-from streammargin.wording import counted, in_shell, printable, short, shortened
+from streammargin.wording import counted, in_list, in_shell, printable, short, shortened
 
 NAMED = 5  # names
 NAME_FACT, TOP_FACT, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"
@@ -154,7 +154,7 @@ def _name(one: dict[str, Any]) -> str:
 def _plainly(key: str, value: Any) -> str:
     """A fact as people read it."""
     if key == "labels" and isinstance(value, dict):
-        return shortened([f"{label}: {rows}" for label, rows in value.items()])
+        return shortened([f"{in_list(label)}: {rows}" for label, rows in value.items()], str)
     if isinstance(value, dict):
         parts = {k: _plainly(k, v) for k, v in value.items() if v is not None and k != "per_class"}
         return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {v}" for k, v in parts.items() if v)

@@ -17,7 +17,7 @@ from streammargin.sources.labels import Origin, census, class_values, distinct, 
 from streammargin.sources.names import ALL_COLUMNS
 from streammargin.sources.open import open_source
 from streammargin.sources.views import View
-from streammargin.wording import short, shown
+from streammargin.wording import in_list, shown
 from streammargin.workers import ALONE, Workers
 
 LISTED = 20  # most tasks that an error lists
@@ -126,12 +126,12 @@ def numbers_of(raw: np.ndarray, names: Sequence[Any], name: str, origin: Origin,
 
 def _among(names: Sequence[Any], values: np.ndarray, name: str) -> np.ndarray:
     found = np.array(Codes(names, None, name).of(values), np.int16)
-    unknown = [short(value) for value in values[found < 0].tolist()]
+    unknown = [in_list(value) for value in values[found < 0].tolist()]
     if unknown:
         more = f" and {len(unknown) - LISTED} more" if len(unknown) > LISTED else ""
         said = ", ".join(unknown[:LISTED])
         what = f"the task {said} has" if len(unknown) == 1 else f"the tasks {said}{more} have"
-        told = ", ".join(short(one) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
+        told = ", ".join(in_list(one) for one in names[:LISTED]) + (", ..." if len(names) > LISTED else "")
         raise DataError(
             f"{name}: {what} no weights in the model, which was trained on {told}; drop their rows, or train with them"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from streammargin.wording import printable
 
@@ -17,10 +17,10 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)))
 
 
-def cut(text: object, most: int = LONGEST_CHART_NAME) -> str:
-    """Text of at most so many characters, as in `escaped`."""
+def cut(text: object, most: int = LONGEST_CHART_NAME, then: Callable[[str], str] = str) -> str:
+    """Text of at most so many characters, as in `escaped`; then: what is done to it afterwards, such as quotes."""
     plain = printable(str(text))
-    return html.escape(plain if len(plain) <= most else f"{plain[: most - 1]}…")
+    return html.escape(then(plain if len(plain) <= most else f"{plain[: most - 1]}…"))
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -385,12 +385,12 @@ def _data(of: Facts) -> Iterator[tuple[str, str]]:
         share = data["nnz"] / (header["rows"] * max(1, model.answer.features))
         yield "stored values", f"{number(data['nnz'])} ({percent(share)})"
     if of.labels:
-        shown = ", ".join(cut(in_list(label), 20) for label in of.labels[:SHOWN_CLASSES])
+        shown = ", ".join(cut(label, 20, in_list) for label in of.labels[:SHOWN_CLASSES])
         yield "classes", shown + (f" … ({number(len(of.labels))} in all)" if len(of.labels) > SHOWN_CLASSES else "")
     if header.get("label_column") is not None:
         yield "label", escaped(header["label_column"])
     if model.feature_names_in_ is not None:
-        names = [cut(name, 20) for name in model.feature_names_in_[:8]]
+        names = [cut(name, 20, in_list) for name in model.feature_names_in_[:8]]
         yield "names", ", ".join(names) + (" …" if len(model.feature_names_in_) > 8 else "")
     if header.get("scale", "none") != "none":
         yield "scaled by", escaped(header["scale"])

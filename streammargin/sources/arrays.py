@@ -150,7 +150,7 @@ def _frame_values(frame: Any, name: str) -> np.ndarray:
     other = [column for column, kind in zip(columns, types, strict=True) if _kind(kind) not in "biuf"]
     if other:
         raise DataError(
-            f"{name}: the columns {listed(repr(str(column)) for column in other)} hold neither numbers nor booleans; "
+            f"{name}: the columns {listed(map(shown, map(str, other)), str)} hold neither numbers nor booleans; "
             "drop them, convert them to numbers, or train on the frame with its labels as a column, as "
             'train(frame, y="NAME"): text becomes categories'
         )

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
-from streammargin.wording import short, shown
+from streammargin.wording import in_list, short, shown
 
 SHOWN_NAMES = 5  # in a message
 LISTED = 10  # names of a list
@@ -84,15 +84,15 @@ def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, 
     )
 
 
-def listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str], cut: Callable[[str], str] = in_list) -> str:
     """The first few names, for messages."""
     found = list(names)
-    return ", ".join(map(short, found[:SHOWN_NAMES])) + (
+    return ", ".join(map(cut, found[:SHOWN_NAMES])) + (
         f" and {len(found) - SHOWN_NAMES} more" if len(found) > SHOWN_NAMES else ""
     )
 
 
-def all_of(names: Sequence[str], cut: Callable[[str], str] = short) -> str:
+def all_of(names: Sequence[str], cut: Callable[[str], str] = in_list) -> str:
     """Names in a message: all if few, else the first ones and the last, as the label is often last."""
     if len(names) <= LISTED:
         return ", ".join(map(cut, names))

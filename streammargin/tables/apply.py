@@ -25,7 +25,7 @@ from streammargin.tables.spellings import SHARE_SIGNS, SPELLINGS, read
 from streammargin.tables.table import NamesBeside
 from streammargin.tables.tally import coded, codes_of, no_label, numbers_of, row_of
 from streammargin.tables.types import kind_of, of_decimals
-from streammargin.wording import short, shown, warn
+from streammargin.wording import in_list, short, shown, warn
 
 
 def beside_rows(batch: Batch, found: pa.RecordBatch, reader: Reader, beside: NamesBeside, first: int) -> Batch:
@@ -143,7 +143,7 @@ def rows_of(
         yield beside_rows(batch, found, reader, beside, first)
         first += found.num_rows
     if unknown:
-        which = all_of([f"{short(name)} ({times})" for name, times in unknown.items()])
+        which = all_of([f"{in_list(name)} ({times})" for name, times in unknown.items()], str)
         warn(f"{reader.name}: unknown categories count as zeros: {which}")
 
 

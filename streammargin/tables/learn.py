@@ -27,7 +27,7 @@ from streammargin.tables.readers.base import Reader, words_of
 from streammargin.tables.spellings import COMMA, DATE_KIND, HELPERS, NUMBER_KIND, PAIRS, TRUTH, of_kind, of_word, read
 from streammargin.tables.table import Table
 from streammargin.tables.tally import Counting, Rising, Tallied, first_word, no_label, tally
-from streammargin.wording import counted, joined, note, short, shown, warn
+from streammargin.wording import counted, in_list, joined, note, short, shown, warn
 
 WORDS = ""
 CATEGORICAL, DATES_EXPANDED, MISSING, DROP, COUNTED = "categorical", "dates", "missing", "drop", "text"  # they mend
@@ -194,11 +194,11 @@ def told(tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], kind: s
             continue
         words = [word for word in tallies[name].words if number_in(word) is None]
         if words and kind == NUMBER_KIND and reading.spelling != spellings.TRUTH:
-            said.append(f"{short(name)} ({shown(words[0])} is {spelt(_value(words[0], reading.spelling))})")
+            said.append(f"{in_list(name)} ({shown(words[0])} is {spelt(_value(words[0], reading.spelling))})")
         elif words and kind == DATE_KIND:
             value = read(pa.array(words[:1]).dictionary_encode(), reading.spelling)[0][0]
-            said.append(f"{short(name)} ({shown(words[0])} is {value})")
-    return listed(said)
+            said.append(f"{in_list(name)} ({shown(words[0])} is {value})")
+    return listed(said, str)
 
 
 def say_dates(table: str, names: list[str]) -> None:
@@ -214,11 +214,12 @@ def say_ids(table: Table, rising: Mapping[str, Rising]) -> None:
     names = [name for name, each in rising.items() if each.holds and name not in table.asked.columns]
     if not names:
         return
-    found = [f"{short(name)} ({spelt(rising[name].low)} to {spelt(rising[name].high)})" for name in names]
+    found = [f"{in_list(name)} ({spelt(rising[name].low)} to {spelt(rising[name].high)})" for name in names]
     one = len(names) == 1
     are = "rises from row to row, as an id or a time does" if one else "rise from row to row, as ids and times do"
     hint = f"leave {'it' if one else 'them'} out with `drop={joined([*table.asked.drop, *names])}`"
-    warn(f"{table.name}: {all_of(found)} {are}; unless {'it is a measurement' if one else 'they are measured'}, {hint}")
+    unless = "it is a measurement" if one else "they are measured"
+    warn(f"{table.name}: {all_of(found, str)} {are}; unless {unless}, {hint}")
 
 
 def say_wide(table: Table, names: list[str]) -> None:
@@ -234,14 +235,14 @@ def say_codes(table: str, names: list[str]) -> None:
     """Warn of columns of numbers that begin with 0, of which numbers have no zeros in front. names: with examples."""
     if names:
         are = "begins with 0, and counts as a number" if len(names) == 1 else "begin with 0, and count as numbers"
-        warn(f"{table}: {all_of(names)} {are}; if it is a code, name its column in `categorical`")
+        warn(f"{table}: {all_of(names, str)} {are}; if it is a code, name its column in `categorical`")
 
 
 def say_digits(table: str, names: list[str]) -> None:
     """Warn of columns of categories that may be numbers."""
     if names:
         hint = "write numbers and dates without units and other signs, or name the columns in `categorical`"
-        warn(f"{table}: texts that differ by their digits count as categories: {all_of(names)}; {hint}")
+        warn(f"{table}: texts that differ by their digits count as categories: {all_of(names, str)}; {hint}")
 
 
 def faults_of(
@@ -314,7 +315,7 @@ def _alike(found: Mapping[str, Tallied], one: str, several: str) -> str:
     """What columns of words look like, with an example each."""
     such = [f"({_different(tally)} different texts in {tally.rows} rows, such as {shown(next(iter(tally.words)))})"
             for tally in found.values()]  # fmt: skip
-    names = list(map(short, found))
+    names = list(map(in_list, found))
     if len(names) == 1:
         return f"{names[0]} looks like {one} {such[0]}"
     return f"{len(names)} columns look like {several}: {all_of(list(map('{} {}'.format, names, such)), str)}"
@@ -378,7 +379,7 @@ def gaps(tallies: Mapping[str, Tallied], asked: Asked) -> Iterator[Said]:
         more = f", as in {counted(tally.gaps - 1, 'more row')}" if tally.gaps > 1 else ""
         yield Said(f"the value is missing{more}", hint, [name], {MISSING: [name]}, f"{where}, column {short(name)}")
         return
-    counts = all_of([f"{short(name)} ({tally.gaps})" for name, tally in found.items()])
+    counts = all_of([f"{in_list(name)} ({tally.gaps})" for name, tally in found.items()], str)
     said = f"{len(found)} columns have missing values, the first in {where}: {counts}"
     yield Said(said, hint, list(found), {MISSING: list(found)})
 
@@ -469,9 +470,9 @@ def _settled(
     whole = {name: found for name, found in left.items() if found.numbers == found.rows and not found.dated}
     say_ids(table, {name: found.rising for name, found in whole.items() if found.rows >= FEWEST})
     say_wide(table, [name for name, found in left.items() if found.wide])
-    say_codes(table.name, [f"{short(name)} ({shown(word)})" for name, word in reader.padded.items()
+    say_codes(table.name, [f"{in_list(name)} ({shown(word)})" for name, word in reader.padded.items()
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
-    say_digits(table.name, [f"{short(name)} ({shown(next(iter(found.words)))})"
+    say_digits(table.name, [f"{in_list(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
     for kind in (NUMBER_KIND, DATE_KIND):
         if remark := told(tallies, readings, kind):

@@ -353,7 +353,9 @@ def say_if_alike(classes: np.ndarray, name: str) -> None:
     for label in classes.tolist() if is_text(classes) else ():
         alike.setdefault(" ".join(label.split()).casefold(), []).append(shown(label))
     if told := [" and ".join(texts) for texts in alike.values() if len(texts) > 1]:
-        text = f"{name}: classes that differ by case or blanks alone: {shortened(told)}; spell one class in one way"
+        text = (
+            f"{name}: classes that differ by case or blanks alone: {shortened(told, short)}; spell one class in one way"
+        )
         warn(text, "labels")
 
 

@@ -32,7 +32,7 @@ from streammargin.tables.matrices.base import How, beside
 from streammargin.tables.open import open_table
 from streammargin.tables.readers.base import Room, stamp
 from streammargin.tables.textfile import TEXT_PIECE, Text
-from streammargin.wording import short
+from streammargin.wording import in_list, short
 
 NAMED = (MARKET, ZARR)  # whose rows may have names
 
@@ -166,7 +166,7 @@ def _labels_by_name(path: str, column: str, names: Sequence[str], whose: str) ->
         others = [name for name in others if not (may_be_index(name) and repeated(reader, name) is False)] or others
     if column not in reader.columns or not others:
         raise DataError(f"{path} has no column {short(column)} beside a column of names; it has "
-                        f"{', '.join(map(short, reader.columns))}")  # fmt: skip
+                        f"{', '.join(map(in_list, reader.columns))}")  # fmt: skip
     wanted = {name: row for row, name in enumerate(names)}
     kept: list[np.ndarray] = []
     places = np.full(len(names), -1)

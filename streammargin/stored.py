@@ -175,12 +175,15 @@ def labels_in(home: h5py.Group, table: str | None) -> str:
     return "y" if table is None or column_in(home, "y") is not None else table
 
 
-def numbers_of(labels: np.ndarray) -> np.ndarray:
-    """Labels, which may be texts of numbers, as float64. DataError."""
+def numbers_of(labels: np.ndarray, path: str, rows: np.ndarray) -> np.ndarray:
+    """The labels of these rows of a file, which may be texts of numbers, as float64. DataError for others."""
     try:
         return labels.astype(np.float64)
-    except ValueError:
-        raise DataError("the labels are not numbers; name others with `y`") from None
+    except (ValueError, TypeError):
+        if len(labels) > 1:
+            return np.stack([numbers_of(labels[[row]], path, rows[[row]])[0] for row in range(len(labels))])
+        told = f"the label of row {rows[0]} is '{labels[0]!s:.60}', and not a number; name others with `y`"
+        raise DataError(f"{path}: {told}") from None
 
 
 def columns_in(file: Any, known: np.ndarray | range) -> list[int] | None:

@@ -26,6 +26,7 @@ from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import PenalisedColumns
 from streammargin.result import Certificate
 from streammargin.saved.words import spelled
+from streammargin.stored import numbers_of
 from streammargin.verification.verify import Saved, verify
 
 X, y = noisy()
@@ -276,6 +277,9 @@ def test_files_that_it_does_not_read_name_the_command(trained, tmp_path):
         verify(model, write_h5(tmp_path / "labels.h5", X, np.where(np.arange(60) == 3, 7, y)))
     with pytest.raises(sm.InputMissingError):
         verify(model, tmp_path / "nowhere.h5")
+    for wrong in ("lots", 1j):  # numpy has an error of another type for each
+        with pytest.raises(sm.DataError, match=rf"^f\.h5: the label of row 7 is '{wrong}', and not a number"):
+            numbers_of(np.array([1.5, "2", wrong], object), "f.h5", np.arange(5, 8))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])

@@ -81,7 +81,7 @@ def _of_table(
     own = None if lie_outside(y, ()) else y
     label = next(iter(schema.labels), None) if own is None or isinstance(own, tuple) else own
     room = USUAL if wanted.memory is None else Room(wanted.memory)
-    reader = open_table(data, Expected(label, own is not None, schema.known), room=room)
+    reader = open_table(data, Expected(label, own is not None, schema.known, scored=True), room=room)
     outside = y if lie_outside(y, reader.columns) else None
     labels = () if y is None or outside is not None else tuple(map(str, apart(y, reader)))
     known = set(schema.values)  # a lack of these is said below

@@ -105,10 +105,9 @@ def _weights(weights: pa.Array, reader: Reader, first: int) -> np.ndarray:
     bad = np.zeros(1, np.intp) if words and not bad.size else bad  # text that spells numbers is none
     if bad.size:
         weight = weights[int(bad[0])].as_py()
-        raise DataError(
-            f"{reader.name}, {reader.place(first + int(bad[0]))}: the sample weight is "
-            f"{'missing' if weight is None else weight}; weights must be finite and not negative"
-        )
+        told = "missing" if weight is None else f"the text {shown(weight)}" if isinstance(weight, str) else weight
+        hint = "store numbers" if words else "weights must be finite and not negative"
+        raise DataError(f"{reader.name}, {reader.place(first + int(bad[0]))}: the sample weight is {told}; {hint}")
     return found
 
 

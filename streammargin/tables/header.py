@@ -163,13 +163,15 @@ class Expected:
     """Facts of a text before it is read.
 
     label: the name of the label, or its number from 0 (-1 is the last); None if it is not known. labelled: whether
-    there is one. names: columns that a model was trained on. separator: between fields; None: found out.
+    there is one. names: columns that a model was trained on. separator: between fields; None: found out. scored: by a
+    model.
     """
 
     label: str | int | None = None
     labelled: bool = True
     names: frozenset[str] = frozenset()
     separator: str | None = None
+    scored: bool = False
 
 
 ANYTHING = Expected()

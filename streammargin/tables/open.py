@@ -31,7 +31,7 @@ def open_table(data: Any, expected: Expected = ANYTHING, kind: str | None = None
     if not isinstance(data, (str, os.PathLike)):
         from streammargin.tables.readers.arrow import of_object
 
-        return of_object(data, room, expected.names)
+        return of_object(data, room, expected)
     path = os.fspath(data)
     if is_pipe(path):
         return _piped(path, kind or format_of(path), expected, room)

@@ -225,7 +225,7 @@ class RowSums:
             scores, blur = (np.take_along_axis(part, of[present, None], 1) for part in (scores, blur))
         self.rows += len(codes)
         if saved.numeric:
-            y = np.atleast_2d(stored.numbers_of(labels[present]).T).T  # (m, 1), for no row as well
+            y = np.atleast_2d(labels[present].T).T  # (m, 1), for no row as well
             u, blur = scores - y, blur + BLUR * np.abs(y)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)
@@ -332,9 +332,9 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: in
             width = (0 if saved.mapped is None else saved.coef.shape[1]) + (0 if file.sparse else len(columns or ()))
             for rows, X, labels, weights, epsilons, tasks in file.blocks(memory, sums.K + width):
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
-                if learned and saved.header["classes"] is None and (codes == -1).any():
-                    row = int(np.argmax((codes == -1).reshape(len(codes), -1).any(axis=1)))
-                    raise DataError(f"{path}: the label of row {rows[row]} is new, {labels[row]!s:.60}; change `y`")
+                if learned and saved.header["classes"] is None and (at := np.atleast_2d((codes == -1).T).any(0)).any():
+                    raise DataError(f"{path}: the label of row {rows[at][0]} is new, {labels[at][0]!s:.60}; change `y`")
+                labels = stored.numbers_of(labels, path, rows) if saved.numeric else labels
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(stored.taken(X, columns)), labels, codes, weights, epsilons, of)
     if not sums.seen and (mask := names.get("mask")):

@@ -144,6 +144,16 @@ def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
 
 
 @pytest.mark.parametrize(
+    "first, told", [("1", "the text '1'; store n"), ("", "the text ''; store n"), (None, "missing; ")]
+)
+def test_weights_that_are_text_are_told_so(first, told, tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1], "w": pd.Series([first, "2"], dtype=object)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=f"row 0: the sample weight is {told}"):
+        sm.train(str(tmp_path / "t.parquet"), y="y", sample_weight="w")
+
+
+@pytest.mark.parametrize(
     ("mixed", "message"),
     [
         ({"a": [1.5, "many"]}, "row 1, column a: 'many' is not a number, as it was in training"),
@@ -151,6 +161,7 @@ def test_a_frame_that_arrow_does_not_take_is_an_error_of_ours():
         ({"w": ["x", 7]}, "row 1, column w: unknown category '7'"),
         ({"w": [None, 7.0, "x"]}, "row 0, column w: the value is missing"),
         ({"a": [1, 1j]}, r"column a: Arrow does not take it [^,;]*; [^,;]*$"),
+        ({"y": ["x", 1]}, r"row 1, column y: Arrow does not take it \(int, but row 0 has str\); give[^,;]*one type$"),
     ],
 )
 def test_numbers_and_texts_in_a_column_of_a_frame_are_texts_for_a_model(mixed, message):
@@ -158,7 +169,7 @@ def test_numbers_and_texts_in_a_column_of_a_frame_are_texts_for_a_model(mixed, m
     (size,) = map(len, mixed.values())
     frame = pd.DataFrame({"a": [2] * size, "w": ["x"] * size} | mixed)
     with pytest.raises(DataError, match=f"^the table, {message}"):
-        model.predict(frame)
+        model.evaluate(frame) if "y" in mixed else model.predict(frame)
     numbers = frame.assign(a=pd.Series([2, " 3.0"], dtype=object), w=pd.Series(["z", 1.0], dtype=object)).head(2)
     assert model.predict(numbers).tolist() == model.predict(numbers.assign(a=[2, 3], w=["z", "1"])).tolist()
 
@@ -388,7 +399,7 @@ BAD = [
     ("a,b,y\n1,2,0\n3,4,1\n", {"tasks": "y"}, r"y is the label; name another column with tasks"),
     ("a,b,y\n1,2,0\n3,4,1\n", {"sample_weight": "y"}, r"y is the label; name another column with sample_weight"),
     ("a,y,w\n1,0,1\n3,1,\n", {"sample_weight": "w"}, r"line 3: the sample weight is missing"),
-    ("a,y,w\n1,0,1\n3,1,lots\n", {"sample_weight": "w"}, r"line 3: the sample weight is lots; weights must be"),
+    ("a,y,w\n1,0,1\n3,1,lots\n", {"sample_weight": "w"}, r"line 3: the sample weight is the text 'lots'; store num"),
     ("a,y,\n1,0,\n3,1,\n", {}, r'1 column holds no value at all: Unnamed: 2; leave it out with drop="Unnamed: 2"'),
     ("a,y\n1,0\n3,1\n", {"drop": ""}, r"no column '' for drop"),
     ("a,b,y\n", {}, r"has no rows"),
@@ -687,7 +698,7 @@ LINES = [
     ("predict", {"a": 1e300}, r"{} line 6: the score of row 3 overflows"),
     ("predict --root", {"a": -1.0}, r"{} line 6, column a is -1"),
     ("evaluate --root", {"a": -1.0}, r"{} line 6, column a is -1"),
-    ("verify", {"y": "lots"}, r"the labels are not numbers; name others with --y"),
+    ("verify", {"y": "lots"}, r"b.csv: the label of row 3 is 'lots', and not a number; name others with --y"),
     ("verify", {"a": 1e300}, r"b.csv: the value 1e\+300 is too large for float32; replace such values, or train again"),
     ("verify", {"a": 16777217}, r"b.csv: .* is stored as 16777216; replace such values, or train again with them"),
 ]

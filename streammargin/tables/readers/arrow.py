@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import no_file
 from streammargin.matching import plain, spelt
 from streammargin.tables.file_format import ARROW, PARQUET, STREAM, FileFormat
-from streammargin.tables.header import StoredNames, check_different, is_blank, names_of
+from streammargin.tables.header import ANYTHING, Expected, StoredNames, check_different, is_blank, names_of
 from streammargin.tables.readers.base import USUAL, Reader, Room
 from streammargin.tables.readers.messages import MARK, Checked, check_file
 from streammargin.tables.readers.unit import RowGroup, by_rows, check_chunks
@@ -182,11 +182,11 @@ class Batches(Reader):
         return self._paths
 
 
-def of_object(data: Any, room: Room = USUAL, trained: Set[str] = frozenset()) -> Reader:
+def of_object(data: Any, room: Room = USUAL, expected: Expected = ANYTHING) -> Reader:
     """A reader of a frame, a table, a dataset, or anything else with an Arrow C stream.
 
-    trained: columns that a model knows; numbers and texts in one of them are texts, as in a file. A stream of batches
-    can be read once. Raises DataError for columns that Arrow does not know.
+    Numbers and texts in a column that a model knows are texts, as in a file. A stream of batches can be read once.
+    Raises DataError for columns that Arrow does not know.
     """
     if isinstance(data, pa.RecordBatchReader):
         return Batches("the stream", data.schema, lambda columns, rows: pieces(data, rows), room, once=True)
@@ -198,7 +198,7 @@ def of_object(data: Any, room: Room = USUAL, trained: Set[str] = frozenset()) ->
 
         return Batches("the dataset", data.schema, opened, room)
     try:
-        table, faults = _table_of_frame(data, trained) if hasattr(data, "iloc") else (_table(data), {})
+        table, faults = _table_of_frame(data, expected) if hasattr(data, "iloc") else (_table(data), {})
     except UnicodeEncodeError as error:
         raise DataError(f"the table: {shown(error.object)} holds half a letter of UTF-16; correct it") from error
     table = table.rename_columns(names_of(table.column_names))
@@ -212,10 +212,10 @@ def of_object(data: Any, room: Room = USUAL, trained: Set[str] = frozenset()) ->
     return Batches("the table", table.schema, slices, room, count=table.num_rows)
 
 
-def _table_of_frame(data: Any, trained: Set[str]) -> tuple[pa.Table, dict[str, str]]:
+def _table_of_frame(data: Any, expected: Expected) -> tuple[pa.Table, dict[str, str]]:
     """A frame of pandas as a table, without its index; the faults of columns that Arrow does not take, by name.
 
-    Such a column has no values. trained: as of `of_object`. Raises DataError for names twice.
+    Such a column has no values. expected: as of `of_object`. Raises DataError for names twice.
     """
     names = names_of(data.columns)
     check_different("the table", names)
@@ -230,10 +230,10 @@ def _table_of_frame(data: Any, trained: Set[str]) -> tuple[pa.Table, dict[str, s
             try:
                 columns[name] = pa.Table.from_pandas(data[[name]], preserve_index=False)[0]
             except (pa.ArrowException, TypeError) as error:
-                texts = _as_texts(data[name]) if str(name) in trained else None
+                texts = _as_texts(data[name]) if str(name) in expected.names else None
                 columns[name] = pa.nulls(len(data)) if texts is None else texts
                 if texts is None:
-                    faults[name] = _fault(data[name], name, error, trained)
+                    faults[name] = _fault(data[name], name, error, expected)
         return pa.table(columns), faults
 
 
@@ -245,7 +245,7 @@ def _as_texts(column: Any) -> pa.Array | None:
     return pa.array([spelt(value) if isinstance(value, (int, float)) else value for value in values], pa.string())
 
 
-def _fault(column: Any, name: str, error: Exception, trained: Set[str]) -> str:
+def _fault(column: Any, name: str, error: Exception, expected: Expected) -> str:
     """The message on a column of a frame that Arrow does not take."""
     kinds = {row: type(value) for row, (value, there) in enumerate(zip(column, column.notna(), strict=True)) if there}
     if hasattr(column, "sparse"):
@@ -256,7 +256,8 @@ def _fault(column: Any, name: str, error: Exception, trained: Set[str]) -> str:
     if other is not None:
         where = f"the table, row {other}, column {short(name)}"
         why = f"{kinds[other].__name__}, but row {first} has {kinds[first].__name__}"
-    leave = "" if name in trained else f", or leave it out with `drop={name}`"
+    needed = expected.scored or name in {expected.label, *expected.names}
+    leave = "" if needed else f", or leave it out with `drop={name}`"
     return f"{where}: Arrow does not take it ({why}); give the column one type{leave}"
 
 

@@ -61,6 +61,10 @@ FREE_BIAS, MIDWAY_BIAS = "free", "midway"  # a constant column without penalty; 
 SOFTMAX = "the softmax is `loss=logistic` with `multiclass=joint`, its default for several classes"
 NOT_HERE = {"softmax": SOFTMAX, "multinomial": SOFTMAX, "crammer_singer": "it is `loss=hinge` with `multiclass=joint`"}
 SEVERAL = "several values of `C` need held-out data to choose among them; give `cv=5`, or `valid=DATA`"
+IN_A_FILE = (
+    "held-out data in a file; give `valid=FILE`, made with: streammargin-data split IN.h5 TRAIN.h5 FILE "
+    "(of a CSV, after: streammargin-data convert IN.csv IN.h5)"
+)
 MAY_CHANGE = {"passes", "max_seconds", "tol"}  # between two runs of one training
 
 
@@ -232,7 +236,7 @@ class Options:
             if value is not None or line.default is not None:
                 object.__setattr__(self, line.name, line.kind.check(f"`{line.name}`", value))
         if (self.path is not None or len(self.costs or ()) > 1) and self.valid is None and self.cv is None:
-            raise UsageError(SEVERAL)
+            raise UsageError(SEVERAL if self.path is None else f"several values of `C` need {IN_A_FILE}")
         if self.valid is not None and self.cv is not None:
             raise UsageError("`cv` uses folds of the rows, and `valid` other rows; give one of them")
 

@@ -10,7 +10,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import make_kernel
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, coupled, has
-from streammargin.options.table import FREE_BIAS, Options, Where
+from streammargin.options.table import FREE_BIAS, IN_A_FILE, Options, Where
 from streammargin.penalties import DEFAULT
 from streammargin.solvers.base import Method
 from streammargin.solvers.proof.kept import NEEDED
@@ -107,7 +107,7 @@ def check_folds(options: Options, costs: Sequence[float]) -> None:
     """UsageError for options that folds of the rows do not have."""
     name = "cv" if options.valid is None else f"valid={options.valid}"
     if options.path is not None:
-        raise UsageError(f"`{name}` takes values of `C`, and a path chooses its own by held-out data; list them")
+        raise UsageError(f"`{name}` is for listed values of `C`, and a path needs {IN_A_FILE}")
     if math.inf in costs:
         raise UsageError(f"`{name}` chooses among finite values of `C`; give some, or leave it out")
     for other, why in (("early_stop", "keeps a pass by held-out data"), ("tasks", "has weights for each task")):

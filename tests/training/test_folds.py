@@ -389,7 +389,8 @@ def test_a_training_that_is_stopped_goes_on_in_the_same_bits(stop, tmp_path):
 
 
 REFUSED = {
-    "cv.*path": {"C": "path:5", "cv": 5},
+    "cv is for listed.*path.*data split IN.h5 TRAIN.h5": {"C": "path:5", "cv": 5},
+    "valid=0.2 is for listed.*path": {"C": "path:5", "valid": 0.2},
     "finite values": {"C": np.inf, "cv": 5},
     "early_stop": {"early_stop": 3, "cv": 5},
     "one of them": {"cv": 5, "valid": 0.2},

@@ -221,7 +221,7 @@ def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
 
 
 @pytest.mark.parametrize("options, told", [
-    ({"valid": None}, "several values of C need held-out data"),
+    ({"valid": None}, "several values of C need held-out data in a file; give valid=.FILE.*streammargin-data split"),
     ({"low": 2.0, "high": 1.0}, "a path over C goes up: give a low end below the high one, not path:5,low=2,high=1"),
     ({"high": np.inf}, "the parameter high of path must be a positive finite number, not inf"),
     ({"solver": "active-set", "penalty": "l2"}, "active-set supports C = inf only, but a path has finite values"),

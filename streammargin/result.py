@@ -185,10 +185,16 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     if _apart(result.model):
         word = str(result.model.header["penalty"]).partition(":")[0]
         yield "tasks", f"no column has a weight in two tasks, so `penalty={word}` joins none; check the columns"
-    trials = result.run_end.get("trials") or []
-    edge = _edge(trials, result.run_end.get("C")) if _edge_matters(result.cross_validation) else None
+    rare = any(result.run_end.get(code) for code in ("never_predicted", "rarely_predicted"))
+    edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"), rare or _empty(result.model))
     if edge is not None:
         yield "edge", edge
+
+
+def _empty(model: Any) -> bool:
+    """Whether all weights are 0."""
+    weights = getattr(model, "coef_", None)
+    return weights is not None and not weights.any()
 
 
 def _listed(classes: list[str]) -> str:
@@ -205,7 +211,7 @@ def _to_predict_more(result: TrainResult) -> str:
     if result.ranges is not None:
         hints = ["`scale=std`"]
     elif hints and asked["class_weight"] is None:
-        hints = ["`class_weight=balanced`", *(["`loss=logistic`"] if alike else hints)]
+        hints = ["`class_weight=balanced`", *(["`loss=logistic`"] if alike and asked["loss"] != "logistic" else hints)]
     tied = "; all values of `C` have the same held-out error, so the smallest is taken" if alike else ""
     return f"{tied}; try {' or '.join(hints)}" if hints else tied
 
@@ -218,24 +224,20 @@ def _apart(model: Any) -> bool:
     return bool(tasks.max(initial=0) == 1 and np.count_nonzero(model.coef_.any(axis=1)) > 1)
 
 
-def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
-    """The warning for a best C that is the smallest or the largest of those given, unless its error is 0."""
-    errors = {one["C"]: one["valid_error"] for one in trials if "passes" not in one}  # not those of a path
-    given = sorted(errors)
-    if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf or errors[best] == 0.0:
+def _edge(trials: list[dict[str, Any]], best: float | None, few: bool) -> str | None:
+    """The warning for a best C that is the smallest or the largest of those given, if its error is above 0 and falls.
+
+    few: whether a class is hardly predicted or all weights are 0; a smaller C would not mend that.
+    """
+    known = {one["C"]: one for one in trials if "passes" not in one}  # not those of a path
+    given = sorted(known)
+    if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf or (few and best == given[0]):
         return None
-    size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")
+    size, more, beside = ("smallest", "smaller", 1) if best == given[0] else ("largest", "larger", -2)
+    error, noise = known[best]["valid_error"], FLAT_FALL_OF_FOLDS * known[best].get("valid_error_se", 0.0)
+    if error == 0.0 or not known[given[beside]]["valid_error"] - error > noise:
+        return None
     return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"
-
-
-def _edge_matters(found: CrossValidation | None) -> bool:
-    """Whether the errors still fall at the best C, by a share of its standard error; True without folds."""
-    if found is None or len(found.Cs) < 2:
-        return True
-    order = np.argsort(found.Cs)
-    place = int(np.flatnonzero(order == found.best)[0])
-    beside = order[1 if place == 0 else place - 1]
-    return bool(found.mean[beside] - found.mean[found.best] > FLAT_FALL_OF_FOLDS * found.se[found.best])
 
 
 def advice(result: TrainResult) -> str:

@@ -116,8 +116,12 @@ def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
     size = "smallest" if best < worst else "largest"
     assert told["edge"].startswith(f"the best C, {best:g}, is the {size} of those given")
     inner = sorted([best / 1.0001, best, worst, 1e-7])
-    _, told = several(inner, caplog)
-    assert ("edge" in told) == (several(inner, caplog)[0].run_end["C"] in (inner[0], inner[-1]))
+    low, told = several(inner, caplog)
+    errors, C = {one["C"]: one["valid_error"] for one in low.run_end["trials"]}, low.run_end["C"]
+    beside = {inner[0]: inner[1], inner[-1]: inner[-2]}.get(C, C)
+    assert ("edge" in told) == (
+        errors[beside] > errors[C]
+    )  # of equal errors the smallest C is taken, which says little
 
 
 @pytest.mark.parametrize("options", [{"valid": 0.2}, {"cv": 2}])
@@ -211,7 +215,7 @@ def rare(classes, n=400):
     return random.standard_normal((n, 3)), np.array([f"class {k}" for k in y])
 
 
-@pytest.mark.parametrize("form", ["arrays", "float32", "csr", "file", "held out"])
+@pytest.mark.parametrize("form", ["arrays", "float32", "csr", "file", "held out", "share"])
 @pytest.mark.parametrize("classes", [2, 8])
 def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_path):
     X, y = rare(classes)
@@ -222,6 +226,8 @@ def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_p
         X = X.astype(np.float64)
     if form == "held out":
         options = {"valid": (X[:100], y[:100])}
+    elif form == "share":
+        options = {"valid": 0.2}
     elif form == "csr":
         data = (sp.csr_matrix(X), y)
     elif form == "float32":
@@ -287,9 +293,29 @@ def test_classes_that_are_all_predicted_are_no_news(caplog):
     assert result.run_end["never_predicted"] == result.run_end["rarely_predicted"] == [] and not caplog.records
 
 
-def test_values_of_c_that_err_alike_are_told():
+@pytest.mark.parametrize("loss, hint", [("hinge", "`loss=logistic`"), ("logistic", "a larger `C`")])
+@pytest.mark.parametrize("held", [{"cv": 3}, {"valid": 0.2}, {"valid": "rows"}])
+def test_values_of_c_that_err_alike_are_told(held, loss, hint):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((600, 4)), np.arange(600) % 20 == 0
-    found = [text for code, text in remarks(sm.train((X, y), cv=3, C=[0.001, 0.01, 0.1])) if code == "never_predicted"]
-    assert len(found) == 1 and "all values of `C` have the same held-out error, so the smallest is taken" in found[0]
-    assert found[0].endswith("try `class_weight=balanced` or `loss=logistic`")
+    held = {"valid": (X[:200], y[:200])} if "rows" in held.values() else held
+    found = dict(remarks(sm.train((X, y), C=[0.001, 0.01, 0.1], loss=loss, **held)))
+    assert list(found) == ["never_predicted"]
+    assert "all values of `C` have the same held-out error, so the smallest is taken" in found["never_predicted"]
+    assert found["never_predicted"].endswith(f"try `class_weight=balanced` or {hint}")
+
+
+@pytest.mark.parametrize("change, size", [
+    ({}, "smallest"), ({"C": 2.0}, "largest"), ({"never_predicted": ["a"]}, None), ({"rarely_predicted": ["a"]}, None),
+    ({"C": 2.0, "never_predicted": ["a"]}, "largest"), ({"errors": [0.1, 0.1, 0.2]}, None), ({"empty": True}, None),
+])  # fmt: skip
+def test_a_smaller_C_is_advised_only_if_it_may_help(change, size):
+    result = sm.train(*noisy())
+    C = change.get("C", 0.5)
+    errors = change.get("errors", [0.1, 0.2, 0.3] if C == 0.5 else [0.3, 0.2, 0.1])
+    trials = [{"C": one, "valid_error": error} for one, error in zip([0.5, 1.0, 2.0], errors, strict=True)]
+    result.run_end.update({"trials": trials, "C": C}, **{k: v for k, v in change.items() if k.endswith("predicted")})
+    if change.get("empty"):
+        result.model.coef_ *= 0.0
+    told = dict(remarks(result)).get("edge", "")
+    assert told.startswith(f"the best C, {C:g}, is the {size} of those given") if size else not told

@@ -233,14 +233,16 @@ class Predictions:
         None is rare if few rows of each class can be mistakes. Else the held-out errors tell.
         """
         shown = self._shown(outcome)
-        mistakes = shown.most_mistakes(self.problem)
+        mistakes, best = shown.most_mistakes(self.problem), shown.best(self.problem)
         if mistakes is not None:
+            out = self.present.sum() - self.problem.rows_of(best)  # rows of a share that is left out
+            mistakes += out * (1.0 if shown.valid_errors is None else shown.valid_errors[best])
             least = _often(np.maximum(self.present - mistakes, 0.0), self.present)
             if not self._any_rare(least):
                 return least
         judged = shown.valid_errors is not None and shown.figures is outcome.figures and shown.kept is None
         if self.held_out and errors is not None and judged:  # they describe these weights
-            return _often(errors.seen[shown.best(self.problem)], errors.rows)
+            return _often(errors.seen[best], errors.rows)
         return None
 
     def enough(self, sums: Predicted) -> bool:

@@ -112,15 +112,21 @@ def declared(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
     return stored, count
 
 
+def held_and_taken(path: str) -> tuple[int, int]:
+    """(bytes that a model file holds, those of it and several copies of its arrays in float64); `declared` has more."""
+    with zipfile.ZipFile(path) as archive:
+        sizes = [declared(archive, name) for name in archive.namelist()]
+    held = sum(stored for stored, _ in sizes)
+    return held, held + _VERIFIED * sum(count for _, count in sizes)
+
+
 def check_arrays(path: str, memory: float) -> None:
     """Check that a model file and several copies of its arrays in float64 fit into the memory, before they are read.
 
     Raises UsageError, and ValueError if a declared size is not that of what is stored.
     """
-    with zipfile.ZipFile(path) as archive:
-        sizes = [declared(archive, name) for name in archive.namelist()]
-    held, entries = sum(stored for stored, _ in sizes), sum(count for _, count in sizes)
-    if held + _VERIFIED * entries > memory:
+    held, taken = held_and_taken(path)
+    if taken > memory:
         raise UsageError(f"{path} holds {(held >> 20) + 1}M; raise `memory` to ten times that")
 
 

@@ -9,17 +9,18 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from streammargin.cli.options import SCORED, add_lacking, add_lines, check_kind, name
-from streammargin.cli.remarks import Remarks
+from streammargin.cli.remarks import Remarks, say
 from streammargin.errors import DataError, UsageError
+from streammargin.files import check_input, held_and_taken, reading
 from streammargin.json_values import to_plain
 from streammargin.ordered import is_ordered
-from streammargin.sizes import parse_size
+from streammargin.sizes import format_size, parse_size
 from streammargin.wording import printable
 
 if TYPE_CHECKING:
     from streammargin.verification.verify import Check
 
-DISAGREES = 65
+DISAGREES, DEFAULT = 65, 256 << 20  # bytes of memory
 SPOOL = "folder for the rows of a table as numbers (default: a temporary one)"
 
 
@@ -34,8 +35,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, to check their error")
     add_lacking(parser, "--unknown")
     add_lines(parser, ("spool",), {"spool": {"help": SPOOL}})
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
+    parser.add_argument("--memory", metavar="SIZE", help="memory for the model and blocks of rows (default 256M, or "
+                        "what a larger model takes, and 128M for rows)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _memory(given: str | None, model: str) -> int:
+    """Bytes of `--memory`; without it those of a large model, and of rows beside it, which is told if it is more."""
+    if given is not None:
+        return parse_size(given)
+    check_input(model, "model file")
+    with reading(model, "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
+        taken = held_and_taken(model)[1] + DEFAULT // 2
+    if taken > DEFAULT:
+        say(f"{model} is large: verify takes up to {format_size(taken)} of memory; --memory bounds it")
+    return max(DEFAULT, taken)
 
 
 def _checks(options: argparse.Namespace, memory: int) -> list[Check]:
@@ -75,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.verification.ratings import is_completion, verify_ratings
 
-    memory = parse_size(options.memory)
+    memory = _memory(options.memory, options.model)
     of_pairs = is_completion(options.model)
     check_kind(options, of_pairs)
     if of_pairs:

@@ -26,6 +26,7 @@ LONGEST_ROW = 1 << 30  # of a table
 PARSED = 17  # bytes of memory that parsing takes, for each of the longest row
 _LINE_END = re.compile(rb"\r+\n")
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
+_BINARY = b"\0\x1a\x1c\x1d\x1e\x1f\x7f"  # those that no field of a table has
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -204,17 +205,19 @@ def plain_stem(path: str) -> str:
     return stem if suffix.lower() in _SUFFIXES else path
 
 
-def plain_lines(raw: bytes, name: str, line: int) -> bytes:
+def plain_lines(raw: bytes, name: str, line: int, fields: bool = False) -> bytes:
     """The lines from this one on, each ended by a newline only. Raises DataError for a control character.
 
     Only space and tab are blanks. Python strips other characters too, but here they mean a damaged or binary file.
+    fields: of a table, where only some of them do.
     """
+    refused = _BINARY if fields else _CONTROLS
     if b"\r" in raw:
         raw = _LINE_END.sub(b"\n", raw)
-    if len(raw) != len(raw.translate(None, _CONTROLS)):
-        place, found = next((k, byte) for k, byte in enumerate(raw) if byte in _CONTROLS)
+    if len(raw) != len(raw.translate(None, refused)):
+        place, found = next((k, byte) for k, byte in enumerate(raw) if byte in refused)
         line += raw[:place].count(b"\n")
-        hint = "is this a text file? Take it out"
+        hint = f"is this a text file? Take it out: tr -d '\\{found:03o}' < IN > OUT"
         if not found:  # half the bytes of plain text in UTF-16
             hint = "if it is UTF-16, write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
         raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; {hint}")

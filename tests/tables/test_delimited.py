@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,18 +14,21 @@ from streammargin.errors import DataError
 from streammargin.tables.open import open_table
 from streammargin.tables.textfile import Text
 
-WORDS = st.text('ab,"\n é;x', max_size=6).map("w{}w".format)
+WORDS = st.text('ab,"\n é;x\r\v\f\x1b\x01\x85', max_size=6).map("w{}w".format)
 ROWS = st.lists(st.tuples(st.sampled_from([1.5, -3e5, 7.0]), WORDS, st.integers(0, 9)), min_size=1, max_size=12)
 PIECES = Text.pieces
 
 
 @settings(max_examples=200)
 @given(ROWS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "end", "more"]), st.sampled_from([8, 33, 1 << 20]))
+@example([(1.5, "w\rw", 0), (7.0, "w\vw", 1), (7.0, 'w,\r"w', 1)], "\r\n", "more", 33)
 @example([(1.5, "ww", 0), (1.5, "w;;w", 0), (-3e5, "w;\n\n \n;w", 0)], "\n", "", 8)  # a piece of quoted blanks alone
 def test_rows_and_their_lines(tmp_path_factory, rows, end, last, size):
-    """Line ends in quotes, CRLF, a last line without an end or blank lines behind it, however the text is cut."""
+    """Line ends and controls in quotes, CRLF, a last line without an end or blank lines behind, however it is cut."""
+    rows = [(n, re.sub("\r+\n", "\n", word), m) for n, word, m in rows]
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator=end)
+    quoting = csv.QUOTE_NONNUMERIC if any("\r" in word for _, word, _ in rows) else csv.QUOTE_MINIMAL
+    writer = csv.writer(out, lineterminator=end, quoting=quoting)
     writer.writerow(["n", "w", "m"])
     lines = []
     for row in rows:
@@ -42,6 +47,7 @@ def test_rows_and_their_lines(tmp_path_factory, rows, end, last, size):
     finally:
         Text.pieces = PIECES
     assert found == [(*row, f"line {line}") for row, line in zip(rows, lines, strict=True)]
+    assert list(pd.read_csv(path).itertuples(index=False, name=None)) == rows
 
 
 @pytest.mark.parametrize("row", [0, 2])
@@ -88,3 +94,9 @@ def test_quotes_beside_another_separator_are_no_fault_of_the_comma(tmp_path):
     path.write_text("a,b\n1,p\n" * 9 + '1,"p\n' + "1,p\n" * 9)
     with pytest.raises(DataError, match="line 19 or later: unexpected end of data; is a quote missing"):
         list(open_table(str(path)).batches(["a"], frozenset()))
+
+
+def test_a_carriage_return_in_quotes_stays_where_blanks_beside_quotes_are_taken_off(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b'w,m\n"a\rb",1\n "c",2\n"\v, d" ,3\n')
+    (batch,) = open_table(str(tmp_path / "t.csv")).batches(["w", "m"], frozenset(["w"]))
+    assert [column.to_pylist() for column in batch.columns] == [["a\rb", "c", "\v, d"], [1, 2, 3]]

@@ -119,7 +119,7 @@ class Delimited(Reader):
         """Find the columns of the first piece with numbers that begin with 0, which Arrow leaves out."""
         text = self._piece[: self._piece.rfind(b"\n", 0, LOOKED_AT) + 1].decode("utf-8", "replace")
         with contextlib.suppress(csv.Error):  # said when the piece is parsed
-            for fields in csv.reader(io.StringIO(text, newline=""), delimiter=self.separator):
+            for fields in csv.reader(io.StringIO(text, newline="\n"), delimiter=self.separator):
                 for name, word in zip(self.columns, map(str.strip, fields), strict=False):
                     if PADDED.fullmatch(word):
                         self.padded.setdefault(name, word)
@@ -131,7 +131,7 @@ class Delimited(Reader):
         for line, raw in pieces:
             if not kept:
                 first = line
-            raw = plain_lines(raw, self.name, line)
+            raw = plain_lines(raw, self.name, line, fields=True)
             # lines of blanks are no rows, unless they are in quotes; one byte is found much faster than two
             if (b" " in raw and b"\n " in raw) or (b"\t" in raw and b"\n\t" in raw):
                 raw = raw if kept or b'"' in raw else self._empty.sub(b"", raw)
@@ -141,6 +141,7 @@ class Delimited(Reader):
                 if len(kept) > min(source.longest, 4 * LONGEST_LINE):
                     raise self._unfinished(source, pieces, kept, first)
                 continue
+            _check_returns(kept, self.name, first, self.separator)
             if header:
                 first, kept, header = first + kept[:cut].count(b"\n"), kept[cut:], False
             if kept and not kept.isspace():  # ends at the first letter
@@ -197,7 +198,7 @@ class Delimited(Reader):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """(number of its first line, fields) of the rows of the latest piece."""
-        text, before = io.StringIO(self._piece.decode("utf-8"), newline=""), 0
+        text, before = io.StringIO(self._piece.decode("utf-8"), newline="\n"), 0
         with _long_fields():
             reader = csv.reader(text, delimiter=self.separator, strict=True)
             for fields in reader:
@@ -295,7 +296,7 @@ def _split(text: str, separator: str) -> Iterator[list[str]]:
 def _joined(rows: Iterable[list[str]], separator: str) -> bytes:
     """Rows as delimited text."""
     out = io.StringIO(newline="")
-    csv.writer(out, delimiter=separator, lineterminator="\n").writerows(rows)
+    csv.writer(out, delimiter=separator, lineterminator="\r\n").writerows(rows)  # these two are quoted
     return out.getvalue().encode()
 
 
@@ -318,6 +319,20 @@ def _row_end(text: bytes, start: int = 0, quotes: int = 0) -> int:
         inside = not inside
 
 
+def _check_returns(text: bytes, path: str, line: int, separator: str) -> None:
+    """DataError for a carriage return outside of quotes within a line, which Arrow and pandas take for its end."""
+    if b"\r" not in text:
+        return
+    quoted = rf'(?:^|{re.escape(separator)})[{BLANKS}]*"[^"]*(?:""[^"]*)*"'.encode()
+    bare = re.sub(quoted, lambda found: b"\n" * found[0].count(b"\n"), text, flags=re.MULTILINE)
+    if (place := bare.find(b"\r")) >= 0:
+        ends = bare.count(b"\n", 0, place)
+        raise DataError(
+            f"{path}, line {line + ends}: a control character, '\\r', outside of quotes; "
+            "take it out: tr -d '\\r' < IN > OUT"
+        )
+
+
 def first_rows(source: Text, separator: str) -> list[list[str]]:
     """The fields of the first rows, at most two, as text. Raises DataError."""
     path, lines = source.name, 2
@@ -330,9 +345,10 @@ def first_rows(source: Text, separator: str) -> list[list[str]]:
         if whole.count(b'"') % 2 == 0:
             break
         lines *= 2
-    kept = plain_lines(whole, path, 1)
+    kept = plain_lines(whole, path, 1, fields=True)
+    _check_returns(kept, path, 1, separator)
     try:
-        text = io.StringIO(decoded(kept, path, 1), newline="")
+        text = io.StringIO(decoded(kept, path, 1), newline="\n")
         with _long_fields():
             rows = csv.reader(text, delimiter=separator, skipinitialspace=True, strict=True)
             return [[field.strip(BLANKS) for field in fields] for fields in itertools.islice(rows, 2)]

@@ -64,6 +64,8 @@ def test_files_without_rows(tmp_path):
         match=r"has no dataset layers/count of rows; did you mean layers/counts\? it has layers/counts; name the rows",
     ):
         open_source(tmp_path / "d.h5", x="layers/count")
+    with pytest.raises(sm.DataError, match=r"it has features, layers; name the rows with x=.layers/counts.$"):
+        open_source(tmp_path / "d.h5")
     with h5py.File(tmp_path / "nothing.h5", "w"):
         pass
     with pytest.raises(sm.DataError, match="it has nothing"):

@@ -486,8 +486,11 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         home = look_up(file, above, path) if above else None
         home, above = (home, f"{above}/") if isinstance(home, h5py.Group) and len(home) else (file, "")
         near = "" if wrong is DataError else meant(x, [f"{above}{name}" for name in home])
+        layers = look_up(file, "layers", path) if wrong is DataError else None
+        inside = layers if isinstance(layers, h5py.Group) else ()
+        known = next((f"layers/{name}" for name in inside if str(name).isidentifier()), "NAME")
         raise wrong(
-            f"{path} has no dataset {x} of rows; {near}it has {children(home, above)}; name the rows with `x=NAME`"
+            f"{path} has no dataset {x} of rows; {near}it has {children(home, above)}; name the rows with `x={known}`"
         )
     if isinstance(node, h5py.Dataset):
         return DenseHDF5Source(file, path, x, y, sample_weight)

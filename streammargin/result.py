@@ -262,6 +262,8 @@ def advice(result: TrainResult) -> str:
     hints = ", ".join([*others, more])
     if result.cramped:
         hints = ", ".join([*others, f"use `memory={-(-result.cramped >> 20)}M` or more", more])
+    elif result.reason == "seconds" and (result.run_end.get("compile_seconds") or 0.0) > result.seconds / 2:
+        hints = ", ".join([*others, f"run it again, as most seconds went into compiling, which is kept, or {more}"])
     elif far and result.ranges is not None:  # then C is not the cause
         hints = "; ".join([*others, result.ranges, f"else {more}"])
     elif far and not math.isinf(asked["C"]):

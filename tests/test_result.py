@@ -166,6 +166,18 @@ def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
     assert "near the tolerance" in text and "raise passes" in text and "smaller" not in text
 
 
+@pytest.mark.parametrize("compiling, hint", [
+    (8.0, "run it again, as most seconds went into compiling, which is kept, or raise `max_seconds` or `tol`"),
+    (1.0, "use a smaller `C`, raise `max_seconds` or `tol`"),
+])  # fmt: skip
+def test_seconds_that_went_into_compiling_are_no_reason_for_another_C(compiling, hint):
+    result = sm.train(*noisy(rows=3000), C=1e4, passes=2, solver="sdca")
+    assert not result.converged
+    result = dataclasses.replace(result, reason="seconds", seconds=10.0, better=False)
+    result.run_end["compile_seconds"] = compiling
+    assert dict(remarks(result))["not_converged"].endswith(hint)
+
+
 @pytest.mark.parametrize("penalty", ["linf", "exclusive"])
 def test_where_passes_are_all_that_is_missing_they_are_named(penalty, caplog):
     X, y = noisy()
@@ -303,6 +315,16 @@ def test_values_of_c_that_err_alike_are_told(held, loss, hint):
     assert list(found) == ["never_predicted"]
     assert "all values of `C` have the same held-out error, so the smallest is taken" in found["never_predicted"]
     assert found["never_predicted"].endswith(f"try `class_weight=balanced` or {hint}")
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"class_weight": "balanced", "cv": 3, "C": [0.1, 1.0]}, 1), ({"class_weight": "balanced"}, 0),
+    ({"class_weight": {0: 2.0}, "valid": 0.2, "C": [0.1, 1.0]}, 1), ({"cv": 3, "C": [0.1, 1.0]}, 0),
+])  # fmt: skip
+def test_held_out_errors_that_choose_C_without_the_weights_of_classes_are_told(options, said, caplog):
+    with caplog.at_level(logging.INFO, "streammargin"):
+        sm.train(noisy(), **options)
+    assert caplog.text.count("count each row once, without class_weight, and so hardly a rare class") == said
 
 
 @pytest.mark.parametrize("change, size", [

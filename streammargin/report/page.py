@@ -207,12 +207,17 @@ def _mixed(of: Facts) -> str:
 def _useless(of: Facts) -> str:
     """A warning if the judged rows have as many errors as the simplest guess; else ""."""
     label, share = _simplest(of) or ("", 0.0)
-    weighted = of.header.get("class_weight") is not None  # errors of rare classes cost more than others: no such guess
-    if not label or weighted or 1.0 - (of.judged or {}).get("accuracy", 1.0) < share - 1e-9:
+    name, hint = "accuracy", "If classes are rare, try --class-weight balanced."
+    if of.header.get("class_weight") is not None:  # errors of rare classes cost more: each class counts once
+        name, hint = "balanced_accuracy", ""
+        if of.end.get("trials"):
+            hint = "Held-out errors that choose C hardly count a rare class: name one -C."
+        share = 1.0 - 1.0 / max(1, sum(one["rows"] > 0 for one in (of.judged or {}).get("per_class") or []))
+    if not label or 1.0 - (of.judged or {}).get(name, 1.0) < share - 1e-9:
         return ""
     return (
         f'<div class="verdict no"><b>No better than always guessing {cut(label, 20)}</b>'
-        "The columns may not tell the classes apart. If classes are rare, try --class-weight balanced.</div>"
+        f"The columns may not tell the classes apart. {hint}</div>"
     )
 
 

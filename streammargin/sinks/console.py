@@ -379,7 +379,7 @@ class Console:
         if trials and "rule=1se" in str(self._pace.params.get("cv")):
             self._line(f"chosen: the smallest C whose {self._judged} is at most one standard error above the least")
         if len(shown) < len(trials):
-            where = "are in the log" if self.logged else "are shown by verbose output"
+            where = "are in the log" if self.logged else "are shown by -v, in Python by result.run_end"
             self._line(f"{len(trials) - len(shown)} more values of C {where}")
         if event.get("zeros"):
             self._line(f"{counted(len(event['zeros']), 'column')} proven to have weight 0 in every solution")

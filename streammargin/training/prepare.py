@@ -48,6 +48,10 @@ from streammargin.transforms.chain import Chain
 from streammargin.wording import LOG, note, warn
 from streammargin.workers import Workers
 
+UNWEIGHTED_CHOICE = (
+    "the held-out errors that choose C count each row once, without `class_weight`, and so hardly a rare class; name "
+    'one `C`, or use sm.MarginClassifierCV(scoring="balanced_accuracy")'
+)
 COUNTS_SAMPLE_BYTES = 1 << 20  # bytes of the first rows that may be counts
 COUNTED = 10.0  # whole numbers above it are counts of molecules, and no marks or classes
 
@@ -295,6 +299,8 @@ def _tell(options: Options, task: Task, method: Method, problem: Problem, why: s
         warn(text, "bias")
     if options.calibrate is not None and problem.all_scores and task.loss.name == "logistic":
         note("the softmax has probabilities of its own, and `calibrate` replaces them: compare both")
+    if options.class_weight is not None and (len(task.costs) > 1 or options.path is not None):
+        note(UNWEIGHTED_CHOICE)
     if in_columns:
         note(CONSTANT_IN_COLUMNS)
     if why is not None:

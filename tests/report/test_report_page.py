@@ -247,12 +247,13 @@ def test_the_command_of_the_page_trains_the_same_model(files, here):
         made(here, files, *commands[1][1:])
 
 
-def test_a_model_no_better_than_the_simplest_guess_says_so(here, tmp_path):
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"class_weight": {"yes": 2, "<no>": 1}}])
+def test_a_model_no_better_than_the_simplest_guess_says_so(options, here, tmp_path):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((400, 3)), np.where(np.arange(400) % 20, "<no>", "yes")
+    X, y = rng.standard_normal((400, 3)) * (not options), np.where(np.arange(400) % 20, "<no>", "yes")
     told = "<b>No better than always guessing &lt;no&gt;</b>"
     for more, useless in ((np.zeros(400), True), (9.0 * (y == "yes"), False)):
-        model = sm.train((np.c_[X, more], y)).model
+        model = sm.train((np.c_[X, more], y), **options).model
         page = report.page(Facts(model, judged=model.evaluate((np.c_[X, more], y))))
         assert (told in page) == useless
 

@@ -264,7 +264,7 @@ def test_many_C_stay_within_the_lines_of_a_run(many, best, logged, monkeypatch):
     # three warnings may come between: the scale, the classes that are never predicted, the best C at the edge
     assert len(lines) + 3 + len(table) <= 20
     assert sum(line.endswith("chosen") and line.split()[0] == f"{costs[best]:g}" for line in table) == 1
-    where = "are in the log" if logged else "are shown by verbose output"
+    where = "are in the log" if logged else "are shown by -v, in Python by result.run_end"
     assert [line for line in table if "more values" in line] == [f"{many - 7} more values of C {where}"] * (many > 8)
 
 

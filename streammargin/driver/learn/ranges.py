@@ -13,6 +13,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import EVERY_COLUMN, Count, D, Stored, Sum, Total, f8, of, state
 from streammargin.solvers.state import Visited
 from streammargin.sources.base import MUCH, Source
+from streammargin.sources.schema import Schema, plain_of
 from streammargin.wording import short
 
 MOST_RANGE_ROWS = 2_000  # evenly spaced, so that the first pass is as fast as the next
@@ -83,8 +84,11 @@ class Ranges(Visited):
 
 def called(source: Source, column: int) -> str:
     """The name of a column, its number if it has none or the names are many."""
-    names = source.feature_names() if source.names_bytes() <= NAMED else None
-    return str(column) if names is None else short(names[column])
+    if source.names_bytes() <= NAMED and (names := source.feature_names()) is not None:
+        return short(names[column])
+    table = plain_of(source)  # with hashed words, beside which others have names
+    name = None if table is None else Schema.from_plain(table).name_at(column)
+    return str(column) if name is None else short(name)
 
 
 def pieces(problem: Problem, rows: np.ndarray) -> Iterator[np.ndarray]:

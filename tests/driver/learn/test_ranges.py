@@ -77,6 +77,13 @@ def test_a_column_far_from_0_beside_its_spread_is_said_and_auto_centres_it(form,
     assert both[0] == both[1]
 
 
+def test_columns_beside_hashed_words_are_called_by_name(caplog, tmp_path):
+    lines = [f"{('good', 'bad')[k % 2]} word,{1e6 + k},{k % 2}" for k in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["says,chars,label", *lines]))
+    (found,) = warned(caplog, str(tmp_path / "a.csv"), y="label", text="says")
+    assert "1e+06 in column chars and " in found
+
+
 def test_a_constant_column_is_not_far_from_0(caplog):
     X, y = rows(1.0)
     X[:, 2] = 500.0

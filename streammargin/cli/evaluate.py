@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
     model, data, asked = to_score(options)
     with Remarks():
         figures = model.evaluate(data, y=options.y, threads=options.threads or ALL_THREADS, **asked)
-    if model.was_trained_on(figures):
-        say(_of_training(model))
+    if (own := model.was_trained_on(figures)) is not False:
+        say(_of_training(model, "are" if own else "may be"))
     if text := _amiss(figures):
         say(text)
     if options.json:
@@ -78,12 +78,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_training(model: Model) -> str:
-    """The note on rows that the model was trained on."""
+def _of_training(model: Model, verb: str) -> str:
+    """The note on rows that are, or may be, those that the model was trained on."""
     rows, held_out, error = model.header["rows"], model.held_out_rows, model.header["certificate"]["valid_error"]
     parts = "" if held_out is None else f", {rows - held_out} of {rows} trained on"
     known = "" if error is None else f"; the held-out error was {error:.6g}"
-    return f"these seem to be the training rows{parts}: new ones will go wrong more often{known}"
+    return f"these {verb} the training rows{parts}: new ones will go wrong more often{known}"
 
 
 FLAT, FEWER = 0.95, 0.75  # of the log loss, and of the error, of a guess by the shares of the classes

@@ -23,7 +23,7 @@ from streammargin.wording import counted, in_list, in_shell, printable, short, s
 
 NAMED = 5  # names
 NAME_FACT, TOP_FACT, OVERALL, TABLE, HELD_OUT = "feature_names", "top_features", "top_columns", "table", "held_out_rows"
-OF_PROGRAMS = ("problem", "measured_rows", HELD_OUT)  # facts that only --json shows as they are
+OF_PROGRAMS = ("problem", "measured_rows", "train_loss", HELD_OUT)  # facts that only --json shows as they are
 REMARK = "remark"  # on the weights
 WORDS = "words"  # of a hashed column
 

@@ -78,8 +78,8 @@ class Model(Scorer):
         """How many rows of the training a share held out, such as `valid=20%`; None without one."""
         return held_out_rows(self.header.get("rows"), (self.header.get("problem") or {}).get("left_out"))
 
-    def was_trained_on(self, figures: dict[str, Any]) -> bool:
-        """Whether rows with these figures of `evaluate` seem to be those of the training: with as many mistakes."""
+    def was_trained_on(self, figures: dict[str, Any]) -> bool | None:
+        """Whether rows with these figures of `evaluate` are those of the training; None: they may be."""
         return are_trained_on(self.header, figures)
 
     @functools.cached_property

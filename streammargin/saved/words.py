@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from typing import Any
 
 import numpy as np
 
 GROUPED = ("group", "sparse_group", "exclusive")
+SAME_LOSS = 1e-10  # relative, for rounding: other rows differ by more
 APART = ("top", "low", "high", "radius", "power")  # fields of which formulas know nothing
 
 
@@ -54,17 +56,24 @@ def held_out_rows(rows: int | None, share: Any) -> int | None:
     return rows // folds + int(left_out(rows - rows % folds, rows % folds, folds, seed).sum())
 
 
-def are_trained_on(header: dict[str, Any], figures: dict[str, Any]) -> bool:
-    """Whether judged rows seem to be those of the training: as many, with as many mistakes, those held out included.
+def are_trained_on(header: dict[str, Any], figures: dict[str, Any]) -> bool | None:
+    """Whether judged rows are those of the training, those held out included: as many, with the same mean loss.
 
-    Without mistakes this is unknown: other rows may have none as well.
+    None: they may be, as the loss is not known, but they have as many mistakes; of 0 mistakes this tells nothing.
     """
-    certificate, rows = header.get("certificate") or {}, header.get("rows")
+    certificate, rows, loss = header.get("certificate") or {}, header.get("rows"), header.get("train_loss")
     mistakes, error = certificate.get("mistakes"), certificate.get("valid_error")
     held_out = held_out_rows(rows, (header.get("problem") or {}).get("left_out"))
-    if held_out is not None and mistakes is not None and error is not None:
-        mistakes += round(error * held_out)
-    return bool(mistakes) and (rows, mistakes) == (figures.get("rows"), figures.get("mistakes"))
+    if held_out is not None and error is not None and rows:
+        if mistakes is None and loss is not None:  # of numbers, whose held-out error is a mean loss
+            loss += (error - loss) * held_out / rows
+        elif mistakes is not None:
+            mistakes, loss = mistakes + round(error * held_out), None
+    if (rows, mistakes) != (figures.get("rows"), figures.get("mistakes")):
+        return False
+    if loss is None or figures.get("loss") is None:
+        return None if mistakes else False
+    return loss > 0.0 and math.isclose(loss, figures["loss"], rel_tol=SAME_LOSS)
 
 
 def left(codes: np.ndarray, first: int, share: Any) -> np.ndarray:

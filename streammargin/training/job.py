@@ -226,7 +226,7 @@ class Job:
         header = {
             **self.params(), "C": C, "rows": problem.rows, **self._sizes(answer), "reason": outcome.reason,
             "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
-            "certificate": certificate.to_dict(),
+            "certificate": certificate.to_dict(), "train_loss": self._mean_loss(problem, outcome),
         }  # fmt: skip
         model = self._model(problem, outcome, answer, header)
         figures = {key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")}
@@ -331,6 +331,23 @@ class Job:
         if outcome.figures is None:  # the error of the best pass is known all the same
             return Certificate(valid_error=None if outcome.kept is None else error)
         return Certificate(**certificate_event(problem, trial, outcome.figures, outcome.wrong, error))
+
+    def _mean_loss(self, problem: Problem, outcome: Outcome) -> float | None:
+        """The mean loss of the rows that are trained on, by the objective, as `evaluate` has it, or None.
+
+        None: it is not that of the model, or depends on weights of rows, or on the constant alone.
+        """
+        target, lines, trial = self.target, outcome.chosen(problem), outcome.best(problem)
+        point, caps = outcome.point.chosen(lines), problem.outputs.caps[lines]
+        moved = outcome.midway is not None or target.outputs is not None or len(target.tasks) > 0
+        if outcome.figures is None or moved or self.known.extremes.size or problem.hard or caps.min() < caps.max():
+            return None
+        if not isinstance(point, LinearPoint) or not point.w[:, :-1].any():
+            return None
+        proven, objective = outcome.figures[problem.groups_of(trial)], problem.objective
+        weights = point.w if problem.lines == 1 else point.w.reshape(len(proven), problem.lines, -1)
+        total = math.fsum(one.primal - objective.regulariser(w) for one, w in zip(proven, weights, strict=True))
+        return total / float(caps.max()) / max(1, problem.rows_of(trial))
 
     def _chosen(self, outcome: Outcome, certificates: list[Certificate]) -> CrossValidation | None:
         """The errors of the folds; None without folds, or if nothing was proven."""

@@ -123,18 +123,29 @@ def test_evaluate(trained, blobs, here):
 
 
 @pytest.mark.parametrize(
-    "options, told", [([], ""), (["--valid", "20%"], ", 160 of 200 trained on"), (["--cv", "3"], "")]
+    "options, told, every",
+    [
+        ([], "are the training rows", 7),
+        ([], "are the training rows", 200),  # no mistakes
+        (["--cv", "3"], "are the training rows", 7),
+        (["--valid", "20%"], "may be the training rows, 160 of 200 trained on", 7),
+        (["--kernel", "rbf"], "may be the training rows", 7),
+        (["--loss", "squared_error"], "are the training rows", 7),
+        (["--loss", "squared_error", "--valid", "20%"], "are the training rows, 160 of 200 trained on", 7),
+    ],
 )
-def test_evaluate_says_that_rows_are_those_of_the_training(tmp_path, blobs, here, options, told):
+def test_evaluate_says_that_rows_are_those_of_the_training(tmp_path, blobs, here, options, told, every):
     X, y = blobs
-    y = np.where(np.arange(200) % 7, y, -y)
+    y = np.where((np.arange(200) + 1) % every, y, -y)
     write_h5(tmp_path / "a.h5", X, y)
     write_h5(tmp_path / "b.h5", X, np.where(np.arange(200) % 5, y, -y))
+    write_h5(tmp_path / "c.h5", X * (1.0 + 1e-6), y)  # as many mistakes
     assert here("train", "a.h5", "-o", "m.npz", "-q", *options, cwd=tmp_path).returncode == 0
     error = sm.load_model(tmp_path / "m.npz").header["certificate"]["valid_error"]
-    known = f"; the held-out error was {error:.6g}" if options else ""
-    said = here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stderr
-    assert said == f"these seem to be the training rows{told}: new ones will go wrong more often{known}\n"
+    known = "" if error is None else f"; the held-out error was {error:.6g}"
+    note = f"these {told}: new ones will go wrong more often{known}\n"
+    assert here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stderr == note
+    assert here("evaluate", "m.npz", "c.h5", cwd=tmp_path).stderr == note * told.startswith("may")
     assert here("evaluate", "m.npz", "b.h5", cwd=tmp_path).stderr == ""
 
 

@@ -368,18 +368,30 @@ def test_without_a_log_the_page_says_no_more_of_folds_than_the_model_knows(files
     assert told in (files / "two.html").read_text() and told in (files / "cv.html").read_text()
 
 
+@pytest.mark.parametrize("label", [[], ["--y", "e", "--drop", "label", "--loss", "squared_error"]])
+def test_a_page_says_that_rows_are_those_of_the_training_only_if_their_loss_proves_it(files, here, label):
+    X, y = rows()
+    write(files / "near.csv", X * (1.0 + 1e-6), y)  # as many mistakes
+    made(here, files, "train", "train.csv", *label, "-o", "m.npz", "-q")
+    for data in ("train.csv", "near.csv"):
+        made(here, files, "report", "m.npz", "--test", data, "-o", "r.html", "--force")
+        assert ("These are the training rows: new" in (files / "r.html").read_text()) == (data == "train.csv")
+
+
 @pytest.mark.parametrize("log", [["log"], []])
 def test_a_page_on_all_rows_says_how_many_were_held_out(files, here, log):
     options = ["--valid", "20%", "-q", "--log-json", "log", "--force"]
     made(here, files, "train", "train.csv", "-o", "s.npz", *options)
     made(here, files, "report", "s.npz", *log, "--test", "train.csv", "-o", "s.html")
     certificate, text = sm.load_model(files / "s.npz").header["certificate"], (files / "s.html").read_text()
-    assert "These are the training rows, and 48 that were held out: new" in text
+    # the log names the rows; without it nothing proves that these are they, as no loss of all of them is known
+    assert ("These are the training rows, and 48 that were held out: new" in text) == bool(log)
     head = text[: text.index('<div class="cards">')]
-    assert "<b>192 of 240 judged rows were trained on</b>" in head
+    assert ("<b>192 of 240 judged rows were trained on</b>" in head) == bool(log)
     for name, value in (("held-out", certificate["valid_error"]), ("training", certificate["train_error"])):
-        assert f"<b>{report.percent(value)}</b><span>wrong {name} rows</span>" in head
-    assert "<span>wrong training and held-out rows</span>" in head
+        told = f"<b>{report.percent(value)}</b><span>wrong {name} rows</span>" in head
+        assert told or not log
+    assert ("<span>wrong training and held-out rows</span>" in head) == bool(log)
     result = sm.train(str(files / "train.csv"), valid=0.2)
     result.report(files / "p.html", str(files / "train.csv"))
     assert "<b>192 of 240 judged rows were trained on</b>" in (files / "p.html").read_text()

@@ -155,7 +155,7 @@ class TrainResult:
         judged = None if data is None else wrong_rows(self.model, data, **asked)
         told = ", ".join(paths) or "the data given"
         trained = next((one["data"]["path"] for one in self.history if one["event"] == "run_start"), "")
-        own, files = paths == [trained] or bool(self.model.was_trained_on(judged or {})), os.path.exists(trained)
+        own, files = paths == [trained] or self.model.was_trained_on(judged or {}), os.path.exists(trained)
         facts = Facts(self.model, "", self.history, told if judged else "", judged, own, files=files)
         write_page(facts, path, force)
 

@@ -62,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
         with Remarks():
             data = tested if len(tested) > 1 else tested[0]
             judged = wrong_rows(model, data, memory=memory, threads=threads, id=options.id, **names)
-    own = any(one["event"] == "run_start" and [(one.get("data") or {}).get("path")] == tested for one in events)
-    own = own or bool(model.was_trained_on(judged or {}))
+    logged = any(one["event"] == "run_start" and [(one.get("data") or {}).get("path")] == tested for one in events)
+    own = logged or model.was_trained_on(judged or {})
     facts = Facts(model, options.model, events, ", ".join(tested), judged, training=own)
     write_page(facts, options.output, options.force)
     say(f"report written to {options.output}")

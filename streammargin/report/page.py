@@ -43,7 +43,7 @@ class Facts:
     `name`      its file.
     `events`    those of its log, or none.
     `judged`    the figures of `Model.evaluate`, and of `wrong_rows`, on the rows `tested`, or None.
-    `training`  whether these are the training rows.
+    `training`  whether these are the training rows; None: they may be.
     `given`     options by name that header and log do not have, for the command.
     `files`     whether the training rows were in files: then there is a command.
     `part`      of the rows `tested`, such as "the held-out 20%"; "" for all.
@@ -54,7 +54,7 @@ class Facts:
     events: Sequence[Mapping[str, Any]] = ()
     tested: str = ""
     judged: Mapping[str, Any] | None = None
-    training: bool = False
+    training: bool | None = False
     given: Mapping[str, Any] = field(default_factory=dict)
     files: bool = True
     part: str = ""
@@ -115,7 +115,7 @@ class Facts:
     @property
     def mixed(self) -> bool:
         """Whether the judged rows are those of the training, and those that a share held out."""
-        return self.training and self.model.held_out_rows is not None
+        return bool(self.training) and self.model.held_out_rows is not None
 
 
 BRIEF = 6  # columns of the ranking in a notebook
@@ -195,7 +195,10 @@ def _head(of: Facts) -> str:
 
 
 def _mixed(of: Facts) -> str:
-    """A warning if the judged rows are those of the training, and those that a share held out; else ""."""
+    """A warning if the judged rows may be those of the training, or have some that a share held out; else ""."""
+    if of.training is None:
+        why = "They are as many, and as many go wrong. New rows will go wrong more often."
+        return f'<div class="verdict no"><b>These may be the training rows</b>{why}</div>'
     if not of.mixed:
         return ""
     return (
@@ -242,7 +245,7 @@ JUDGED = {
 
 def cards(of: Facts) -> Iterator[str]:
     """All cards, in the order of the questions; "" for one that has no answer."""
-    training = "training " * (of.training and not of.mixed)
+    training = "training " if of.training and not of.mixed else ""
     yield card("How good is it on training rows?" if of.training else "How good is it?", *_good(of))
     yield card("Which C?", *_costs(of))
     yield card(f"Which {training}rows go wrong?", *_wrong(of))

@@ -144,9 +144,9 @@ def test_evaluate_says_that_rows_are_those_of_the_training(tmp_path, blobs, here
     error = sm.load_model(tmp_path / "m.npz").header["certificate"]["valid_error"]
     known = "" if error is None else f"; the held-out error was {error:.6g}"
     note = f"these {told}: new ones will go wrong more often{known}\n"
-    assert here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stderr == note
-    assert here("evaluate", "m.npz", "c.h5", cwd=tmp_path).stderr == note * told.startswith("may")
-    assert here("evaluate", "m.npz", "b.h5", cwd=tmp_path).stderr == ""
+    for data, said in (("a.h5", note), ("c.h5", note * told.startswith("may")), ("b.h5", "")):
+        lines = here("evaluate", "m.npz", data, cwd=tmp_path).stderr.splitlines(keepends=True)
+        assert "".join(line for line in lines if "compil" not in line) == said
 
 
 FLAT = "the probabilities tell hardly more than the shares of the classes: log loss 0.6"

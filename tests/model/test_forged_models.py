@@ -19,7 +19,8 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import StreamMarginError
 from streammargin.points.table import KINDS
-from streammargin.saved import fields
+from streammargin.saved.fields import ARRAYS, ENTRIES
+from streammargin.saved.fields import KINDS as KNOWN_KINDS
 from streammargin.verification.ratings import verify_ratings
 from streammargin.verification.verify import verify
 
@@ -174,7 +175,7 @@ VALUES = [None, True, -1, 0.5, 10**400, -(10**30), "cake", "inf", "\ud800", [], 
 
 def altered_headers(header):
     """(what, the header) for each way in which an entry may be wrong."""
-    for line in fields.ENTRIES:
+    for line in ENTRIES:
         *path, last = line.path.split(".")
         changed = copy.deepcopy(header)
         inside = changed
@@ -222,7 +223,7 @@ def test_each_array_in_turn(models, tmp_path, name):
     refused = tried(tmp_path / "m.npz", data, (
         one for field in fields for one in altered_arrays(field, arrays)
     ))  # fmt: skip
-    optional = {line.name for line in fields.ARRAYS if not line.needed}
+    optional = {line.name for line in ARRAYS if not line.needed}
     assert {f"{field} missing" for field in {*fields} - optional} <= refused | {"factor missing", "proof.duals missing"}
     assert {f"{field} complex" for field in fields} <= refused
     of_numbers = [field for field in fields if arrays[field].dtype.kind == "f" and arrays[field].size]
@@ -264,4 +265,4 @@ def test_compiled_kernels_see_no_forged_model(models, tmp_path):
 
 
 def test_both_tables_name_the_same_kinds():
-    assert fields.KINDS.keys() == KINDS.keys()
+    assert KNOWN_KINDS.keys() == KINDS.keys()

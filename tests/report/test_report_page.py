@@ -385,6 +385,7 @@ def test_a_page_on_all_rows_says_how_many_were_held_out(files, here, log):
     made(here, files, "report", "s.npz", *log, "--test", "train.csv", "-o", "s.html")
     certificate, text = sm.load_model(files / "s.npz").header["certificate"], (files / "s.html").read_text()
     # the log names the rows; without it nothing proves that these are they, as no loss of all of them is known
+    assert ("<b>These may be the training rows</b>" in text) != bool(log)
     assert ("These are the training rows, and 48 that were held out: new" in text) == bool(log)
     head = text[: text.index('<div class="cards">')]
     assert ("<b>192 of 240 judged rows were trained on</b>" in head) == bool(log)

@@ -155,7 +155,7 @@ class TrainResult:
         judged = None if data is None else wrong_rows(self.model, data, **asked)
         told = ", ".join(paths) or "the data given"
         trained = next((one["data"]["path"] for one in self.history if one["event"] == "run_start"), "")
-        own, files = paths == [trained] or self.model.was_trained_on(judged or {}), os.path.exists(trained)
+        own, files = self.model.was_trained_on(judged or {}, paths == [trained]), os.path.exists(trained)
         facts = Facts(self.model, "", self.history, told if judged else "", judged, own, files=files)
         write_page(facts, path, force)
 
@@ -235,7 +235,7 @@ def _edge(trials: list[dict[str, Any]], best: float | None, few: bool) -> str | 
         return None
     size, more, beside = ("smallest", "smaller", 1) if best == given[0] else ("largest", "larger", -2)
     error, noise = known[best]["valid_error"], FLAT_FALL_OF_FOLDS * known[best].get("valid_error_se", 0.0)
-    if error == 0.0 or not known[given[beside]]["valid_error"] - error > noise:
+    if not error or not known[given[beside]]["valid_error"] - error > noise:  # None: nothing was judged
         return None
     return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"
 

@@ -330,6 +330,7 @@ def test_held_out_errors_that_choose_C_without_the_weights_of_classes_are_told(o
 @pytest.mark.parametrize("change, size", [
     ({}, "smallest"), ({"C": 2.0}, "largest"), ({"never_predicted": ["a"]}, None), ({"rarely_predicted": ["a"]}, None),
     ({"C": 2.0, "never_predicted": ["a"]}, "largest"), ({"errors": [0.1, 0.1, 0.2]}, None), ({"empty": True}, None),
+    ({"errors": [None] * 3}, None),
 ])  # fmt: skip
 def test_a_smaller_C_is_advised_only_if_it_may_help(change, size):
     result = sm.train(*noisy())

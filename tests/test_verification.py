@@ -433,8 +433,10 @@ def test_a_model_that_is_larger_than_the_memory_is_not_read(trained, capsys):
     with pytest.raises(sm.UsageError, match=r"holds 17M; raise .*memory"):
         verify(model, data, memory=10 << 20)
     assert main(["verify", model, data, "--memory", "10M"]) == 2 and "raise --memory" in capsys.readouterr().err
+    assert main(["verify", model, data]) == 0 and "is large" not in capsys.readouterr().err
+    altered(model, lambda arrays, header: arrays.update(other=np.zeros(1 << 22)))
     assert main(["verify", model, data]) == 0  # what it takes, if no memory is given
-    assert "model.npz is large: verify takes up to 272M of memory; --memory bounds it" in capsys.readouterr().err
+    assert "model.npz is large: verify takes up to 416M of memory; --memory bounds it" in capsys.readouterr().err
 
 
 def set_entry(name, place, value):

@@ -83,7 +83,8 @@ def _of_training(model: Model, verb: str) -> str:
     rows, held_out, error = model.header["rows"], model.held_out_rows, model.header["certificate"]["valid_error"]
     parts = "" if held_out is None else f", {rows - held_out} of {rows} trained on"
     known = "" if error is None else f"; the held-out error was {error:.6g}"
-    return f"these {verb} the training rows{parts}: new ones will go wrong more often{known}"
+    if_so = "if so, " * (verb != "are")
+    return f"these {verb} the training rows{parts}: {if_so}new ones will go wrong more often{known}"
 
 
 FLAT, FEWER = 0.95, 0.75  # of the log loss, and of the error, of a guess by the shares of the classes

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
             data = tested if len(tested) > 1 else tested[0]
             judged = wrong_rows(model, data, memory=memory, threads=threads, id=options.id, **names)
     logged = any(one["event"] == "run_start" and [(one.get("data") or {}).get("path")] == tested for one in events)
-    own = logged or model.was_trained_on(judged or {})
+    own = model.was_trained_on(judged or {}, logged)
     facts = Facts(model, options.model, events, ", ".join(tested), judged, training=own)
     write_page(facts, options.output, options.force)
     say(f"report written to {options.output}")

@@ -46,10 +46,12 @@ def _memory(given: str | None, model: str) -> int:
         return parse_size(given)
     check_input(model, "model file")
     with reading(model, "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
-        taken = held_and_taken(model)[1] + DEFAULT // 2
-    if taken > DEFAULT:
-        say(f"{model} is large: verify takes up to {format_size(taken)} of memory; --memory bounds it")
-    return max(DEFAULT, taken)
+        taken = held_and_taken(model)[1]
+    if not DEFAULT < taken < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        return DEFAULT  # of one that the machine cannot hold the error tells the size
+    taken += DEFAULT // 2
+    say(f"{model} is large: verify takes up to {format_size(taken)} of memory; --memory bounds it")
+    return taken
 
 
 def _checks(options: argparse.Namespace, memory: int) -> list[Check]:

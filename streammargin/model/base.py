@@ -78,9 +78,13 @@ class Model(Scorer):
         """How many rows of the training a share held out, such as `valid=20%`; None without one."""
         return held_out_rows(self.header.get("rows"), (self.header.get("problem") or {}).get("left_out"))
 
-    def was_trained_on(self, figures: dict[str, Any]) -> bool | None:
-        """Whether rows with these figures of `evaluate` are those of the training; None: they may be."""
-        return are_trained_on(self.header, figures)
+    def was_trained_on(self, figures: dict[str, Any], same_path: bool = False) -> bool | None:
+        """Whether rows with these figures of `evaluate` are those of the training; None: they may be.
+
+        same_path: the training read them from the same path; then it is enough that they are as many.
+        """
+        as_many = figures.get("rows") == self.header.get("rows") is not None
+        return (same_path and as_many) or are_trained_on(self.header, figures)
 
     @functools.cached_property
     def schema(self) -> Schema | None:

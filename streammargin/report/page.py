@@ -197,7 +197,7 @@ def _head(of: Facts) -> str:
 def _mixed(of: Facts) -> str:
     """A warning if the judged rows may be those of the training, or have some that a share held out; else ""."""
     if of.training is None:
-        why = "They are as many, and as many go wrong. New rows will go wrong more often."
+        why = "They are as many, and as many go wrong. If so, new rows will go wrong more often."
         return f'<div class="verdict no"><b>These may be the training rows</b>{why}</div>'
     if not of.mixed:
         return ""
@@ -554,7 +554,7 @@ def _quality(of: Facts, by_folds: bool) -> Iterator[tuple[str, str]]:
     """Figures of the judged rows, or else of the training; its held-out error, unless folds have told it."""
     certificate, judged = of.header.get("certificate") or {}, of.judged
     error, share = certificate.get("valid_error"), certificate.get("train_error") is not None
-    if error is not None and not by_folds and (judged is None or of.training):
+    if error is not None and not by_folds and (judged is None or of.training is not False):
         over = " over the folds" * of.by_folds
         yield (f"wrong held-out rows{over}", percent(error)) if share else (f"held-out error{over}", number(error))
     if judged is not None and judged.get("accuracy") is not None:

@@ -50,7 +50,7 @@ from streammargin.workers import Workers
 
 UNWEIGHTED_CHOICE = (
     "the held-out errors that choose C count each row once, without `class_weight`, and so hardly a rare class; name "
-    'one `C`, or use sm.MarginClassifierCV(scoring="balanced_accuracy")'
+    'one `C`, or choose by scoring="balanced_accuracy" of sm.MarginClassifierCV in Python'
 )
 COUNTS_SAMPLE_BYTES = 1 << 20  # bytes of the first rows that may be counts
 COUNTED = 10.0  # whole numbers above it are counts of molecules, and no marks or classes

@@ -130,20 +130,19 @@ OWN = """
 from typing import NamedTuple
 import numpy as np
 from streammargin.compiled.overloads import expose
-from streammargin.compiled.predict import total_coupled_loss as total
-from streammargin.losses import make_loss
+from streammargin.compiled.predict import total_loss
+from streammargin.losses import terms
 {definition}
 expose(Steep)
-ones, signs = np.ones((2, 2)), 2.0 * np.eye(2) - 1.0
-print(total(Steep(3.0), ones, signs), total(make_loss("hinge").joint(), 0.0 * ones, signs))
-print(sum(total.stats.cache_misses.values()), sum(total.stats.cache_hits.values()))
+print(total_loss(Steep(3.0), np.ones((2, 1))), total_loss(terms("hinge"), np.zeros((2, 1))))
+print(sum(total_loss.stats.cache_misses.values()), sum(total_loss.stats.cache_hits.values()))
 """
 STEEP = """
 from typing import NamedTuple
 class Steep(NamedTuple):
     rate: float
-    def coupled_step(self, u, signs, off, centres, cap, L, a):
-        return self.doubled(cap) * u[0], 0.0, 0.0
+    def primal(self, margin, cost):
+        return self.doubled(cost) * margin
     def doubled(self, value):
         return 2.0 * self.rate * value
 """

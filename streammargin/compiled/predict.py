@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import SampleBlock, weights
-from streammargin.losses.base import coupled, total_loss
+from streammargin.losses.base import coupled
 
 
 @kernel
@@ -19,6 +19,16 @@ def decide_block(block, coef, first, out):
         block.prefetch_row(first + i + 2)
         for k in range(coef.shape[0]):
             out[i, k] = block.dot(first + i, coef[k])
+
+
+@kernel
+def total_loss(loss, margins):
+    """Sum of the loss over margins (m, k) float64."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        for k in range(margins.shape[1]):
+            total += loss.primal(margins[i, k], 1.0)
+    return total
 
 
 @kernel
@@ -33,12 +43,15 @@ def total_coupled_loss(loss: Any, u: np.ndarray, signs: np.ndarray) -> float:
 
 def total_of_residuals(loss: Any, residuals: np.ndarray) -> float:
     """Sum of a loss over residuals (m, K): of each number, or of all numbers of a row together."""
+    residuals = np.ascontiguousarray(residuals)
     if coupled(loss):
-        return float(total_coupled_loss(loss, np.ascontiguousarray(residuals), np.ones(residuals.shape)))
-    return total_loss(loss, residuals)
+        return float(total_coupled_loss(loss, residuals, np.ones(residuals.shape)))
+    return float(total_loss(loss, residuals))
 
 
 def warm(sample: SampleBlock) -> None:
     decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
+    for loss in sample.losses("primal"):
+        total_loss(loss, np.zeros((2, 1)))
     for loss in sample.joint_losses():
         total_coupled_loss(loss, np.zeros((2, 2)), np.zeros((2, 2)))

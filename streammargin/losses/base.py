@@ -109,11 +109,6 @@ def gap_of(loss: Any, alpha: Any, u: Any, cap: Any) -> Any:
     return loss.gap(alpha, u, cap) if has(loss, "gap") else loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
 
 
-def total_loss(loss: Any, u: Any) -> float:
-    """Sum of a loss of one margin over all entries of the array u."""
-    return float(loss.primal(u, 1.0).sum())
-
-
 def distance_of(loss: Any, u: float) -> float:
     """The distance of u from the nearest kink or curved part of phi; 0 for a loss without `distance`."""
     return loss.distance(u) if has(loss, "distance") else 0.0

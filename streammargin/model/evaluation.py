@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import is_numeric
-from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift, total_loss
+from streammargin.losses.base import Loss, called, coupled, has, lifted, margin_shift
 from streammargin.matching import Codes
 from streammargin.model.ranking import Ranking, ranked, rows_in
 from streammargin.model.rows import AnyRows, ModelRows, told_row
@@ -65,9 +65,10 @@ def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
 
     e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)); of residuals it lifts the loss.
     """
+    from streammargin.compiled.predict import total_loss
 
     def at(column: np.ndarray, e: float) -> float:
-        return top * e + total_loss(lifted(loss, e), column + margin_shift(loss, e))
+        return top * e + float(total_loss(lifted(loss, e), column + margin_shift(loss, e)))
 
     total = 0.0
     for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):
@@ -141,7 +142,7 @@ class OfClasses(Tally):
         return codes
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> JudgedRows:
-        from streammargin.compiled.predict import total_coupled_loss
+        from streammargin.compiled.predict import total_coupled_loss, total_loss
 
         codes, smallest, total = labels, math.inf, 0.0
         if scores.shape[1] == 1:
@@ -153,7 +154,7 @@ class OfClasses(Tally):
             signs = np.where(np.arange(scores.shape[1]) == codes[:, None], 1.0, -1.0)
             total = float(total_coupled_loss(self.loss, margins, signs))
         elif self.loss is not None and self.top is None:
-            total = total_loss(self.loss, margins)
+            total = float(total_loss(self.loss, margins))
         ranks = [ranked(scores[:, k], codes == (k if len(self.rankings) > 1 else 1)) for k in range(len(self.rankings))]
         kept = None if self.top is None else margins
         among, surprise = self._among(codes, scores), self._surprise(codes, scores)
@@ -272,6 +273,8 @@ class OfNumbers(Tally):
 
     def judged(self, labels: np.ndarray, scores: np.ndarray) -> OfNumbers:
         """The figures of these rows alone."""
+        from streammargin.compiled.predict import total_loss
+
         found = OfNumbers(self.loss, self.top)
         with np.errstate(over="ignore", invalid="ignore"):
             residuals = scores[:, :1] - labels[:, None]
@@ -280,7 +283,7 @@ class OfNumbers(Tally):
             if self.top is not None:
                 found.kept.append(residuals)
             elif self.loss is not None:
-                found.total = total_loss(self.loss, residuals)
+                found.total = float(total_loss(self.loss, residuals))
             found.seen, found.mean = len(labels), float(labels.mean(dtype=np.float64))
             found.spread = float(((labels - found.mean) ** 2).sum())
         return found

@@ -46,7 +46,7 @@ def test_verify_says_the_same_of_a_file_of_rows(folder, capsys):
     assert main(words) == 2
     assert "chruned is not a dataset of the shape (40,)" in capsys.readouterr().err
     assert main([*words, "--debug"]) == 2
-    assert "verification.py" in capsys.readouterr().err  # where it was raised
+    assert "verification/verify.py" in capsys.readouterr().err  # where it was raised
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def write_text(out: Any, blocks: Iterator[Lines], wanted: Fields, id: Sequence[s
     for start, values, ids in blocks:
         if start == 0 and (id or len(wanted.classes)):  # only now: invalid rows print nothing
             columns = list(map(one_line, map(str, wanted.classes.tolist()))) or [wanted.name.removesuffix("s")]
-            head.writerow([*id, *columns])
+            head.writerow([*map(one_line, id), *columns])
         if wanted.name == "labels":
             fields = [[one_line(str(value)) for value in row] for row in values.tolist()]
         else:
@@ -195,8 +195,9 @@ def write_text(out: Any, blocks: Iterator[Lines], wanted: Fields, id: Sequence[s
 
 
 def _spelt(names: Any) -> list[Any]:
-    """Names (m,) as they are written: times as text."""
-    return (np.datetime_as_string(names) if names.dtype.kind == "M" else names).tolist()
+    """Names (m,) as they are written: times as text, and text without control characters."""
+    written = (np.datetime_as_string(names) if names.dtype.kind == "M" else names).tolist()
+    return [one_line(name) if isinstance(name, str) else name for name in written]
 
 
 Write = Callable[[str, Iterator[Lines], "int | None", Fields], None]  # to a path; rows: None if they are not known

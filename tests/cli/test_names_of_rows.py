@@ -117,6 +117,17 @@ def test_a_column_of_values_or_of_labels_may_head_the_lines(capsys):
     assert [float(line[1]) for line in found[1:]] == pytest.approx(X[:, 0].tolist())
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\x1b[2J", "\v", "\u2028"])
+def test_control_characters_of_names_are_escaped(end, capsys):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(name=np.char.add(NAMES, f"{end}, x"))
+    frame.to_csv("t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
+    assert main(["predict", "table.npz", "t.csv", "--id", "name"]) == 0
+    out = capsys.readouterr().out
+    assert end == "\n" or end not in out
+    told = end.encode("unicode_escape").decode()
+    assert pd.read_csv(io.StringIO(out))["name"].tolist() == [f"{name}{told}, x" for name in NAMES]
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_what_is_not_there_is_a_sentence(kind, capsys):
     path, model, columns = written(kind)

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.arrow import pa, pc
 from streammargin.errors import DataError
 from streammargin.sources.names import all_of
-from streammargin.tables.readers.base import Reader
+from streammargin.tables.readers.base import BLANKS, Reader
 from streammargin.wording import short, warn
 
 _UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)*")
@@ -45,7 +45,7 @@ def names_of(names: Iterable[object]) -> list[str]:
 
 def is_blank(name: object) -> bool:
     """Whether a column has no name if this is what it is called: blanks, None, or NaN, as pandas may have it."""
-    return name is None or name != name or (isinstance(name, str) and not name.strip())
+    return name is None or name != name or (isinstance(name, str) and not name.strip(BLANKS))
 
 
 def is_unnamed(name: str) -> bool:

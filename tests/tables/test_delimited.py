@@ -6,11 +6,13 @@ import re
 
 import pandas as pd
 import pytest
+from conftest import traced
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streammargin as sm
 from streammargin.errors import DataError
+from streammargin.tables.header import is_blank
 from streammargin.tables.open import open_table
 from streammargin.tables.textfile import Text
 
@@ -100,3 +102,21 @@ def test_a_carriage_return_in_quotes_stays_where_blanks_beside_quotes_are_taken_
     (tmp_path / "t.csv").write_bytes(b'w,m\n"a\rb",1\n "c",2\n"\v, d" ,3\n')
     (batch,) = open_table(str(tmp_path / "t.csv")).batches(["w", "m"], frozenset(["w"]))
     assert [column.to_pylist() for column in batch.columns] == [["a\rb", "c", "\v, d"], [1, 2, 3]]
+
+
+def test_the_search_for_carriage_returns_takes_little_memory(tmp_path):
+    text = b'"a",1\n' * 500_000
+    (tmp_path / "t.csv").write_bytes(b'w,m\n"a\rb",1\n' + text)
+    with traced() as allocated:
+        rows = sum(batch.num_rows for batch in open_table(str(tmp_path / "t.csv")).batches(["w"], frozenset(["w"])))
+    assert rows == 500_001 and allocated.peak < 24 << 20
+
+
+@pytest.mark.parametrize("text, words", [
+    (b"w\n\v\n\f\n", ["\v", "\f"]), (b"w\n\n \n\v\n\n", ["\v"]), (b"w\n \n\n", []), (b"w\tm\n\t\n", [""]),
+])  # fmt: skip
+def test_only_blanks_are_no_row(tmp_path, text, words):
+    (tmp_path / "t.tsv").write_bytes(text)
+    batches = open_table(str(tmp_path / "t.tsv")).batches(["w"], frozenset(["w"]))
+    assert [word for batch in batches for word in batch.column(0).to_pylist()] == words
+    assert [is_blank(word) for word in words] == [not word for word in words]

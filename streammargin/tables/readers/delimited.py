@@ -60,6 +60,7 @@ class Delimited(Reader):
             rf'(?:^|{mark})(?:[{blanks}]+"(?!"[^{mark}\n])|"[{blanks}])|[{blanks}]"(?:{mark}|$)|"[{blanks}]+(?:{mark}|$)'
             .encode(), re.MULTILINE,
         )  # fmt: skip
+        self._blank = re.compile(rf"[{blanks}\n]*".encode())
         self._empty = re.compile(rf"^[{blanks}]+$".encode(), re.MULTILINE)
 
     def batches(self, columns: Sequence[str], words: frozenset[str]) -> Iterator[pa.RecordBatch]:
@@ -120,7 +121,7 @@ class Delimited(Reader):
         text = self._piece[: self._piece.rfind(b"\n", 0, LOOKED_AT) + 1].decode("utf-8", "replace")
         with contextlib.suppress(csv.Error):  # said when the piece is parsed
             for fields in csv.reader(io.StringIO(text, newline="\n"), delimiter=self.separator):
-                for name, word in zip(self.columns, map(str.strip, fields), strict=False):
+                for name, word in zip(self.columns, (field.strip(BLANKS) for field in fields), strict=False):
                     if PADDED.fullmatch(word):
                         self.padded.setdefault(name, word)
 
@@ -144,10 +145,10 @@ class Delimited(Reader):
             _check_returns(kept, self.name, first, self.separator)
             if header:
                 first, kept, header = first + kept[:cut].count(b"\n"), kept[cut:], False
-            if kept and not kept.isspace():  # ends at the first letter
+            if not self._blank.fullmatch(kept):  # ends at the first letter
                 yield first, kept
             kept = b""
-        if kept and not kept.isspace():
+        if not self._blank.fullmatch(kept):
             yield first, kept
 
     def _unfinished(
@@ -324,9 +325,9 @@ def _check_returns(text: bytes, path: str, line: int, separator: str) -> None:
     if b"\r" not in text:
         return
     quoted = rf'(?:^|{re.escape(separator)})[{BLANKS}]*"[^"]*(?:""[^"]*)*"'.encode()
-    bare = re.sub(quoted, lambda found: b"\n" * found[0].count(b"\n"), text, flags=re.MULTILINE)
-    if (place := bare.find(b"\r")) >= 0:
-        ends = bare.count(b"\n", 0, place)
+    found = next((one for one in re.finditer(quoted + rb"|\r", text, re.MULTILINE) if one[0] == b"\r"), None)
+    if found is not None:
+        ends = text.count(b"\n", 0, found.start())
         raise DataError(
             f"{path}, line {line + ends}: a control character, '\\r', outside of quotes; "
             "take it out: tr -d '\\r' < IN > OUT"

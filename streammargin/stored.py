@@ -180,8 +180,8 @@ def numbers_of(labels: np.ndarray, path: str, rows: np.ndarray) -> np.ndarray:
     try:
         return labels.astype(np.float64)
     except (ValueError, TypeError):
-        if len(labels) > 1:
-            return np.stack([numbers_of(labels[[row]], path, rows[[row]])[0] for row in range(len(labels))])
+        for row in range(len(labels) if len(labels) > 1 else 0):
+            numbers_of(labels[[row]], path, rows[[row]])
         told = f"the label of row {rows[0]} is '{labels[0]!s:.60}', and not a number; name others with `y`"
         raise DataError(f"{path}: {told}") from None
 

@@ -213,9 +213,8 @@ class RowSums:
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, needed for the field top
 
     def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray, epsilons: Any, of: Any) -> None:
-        """Add a block of rows; of (m,): the numbers of their tasks, or None."""
-        saved, number, self.seen = self.saved, self.saved.number, self.seen + len(codes)
-        present = (codes.reshape(len(codes), -1)[:, 0] >= 0) & (weights > 0.0)
+        """Add a block of rows; labels: numbers of rows with a weight. of (m,): the numbers of their tasks, or None."""
+        saved, number, self.seen, present = self.saved, self.saved.number, self.seen + len(codes), weights > 0.0
         self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
         found = saved.scores(X)
         if saved.machine is not None and self.learned:
@@ -225,7 +224,7 @@ class RowSums:
             scores, blur = (np.take_along_axis(part, of[present, None], 1) for part in (scores, blur))
         self.rows += len(codes)
         if saved.numeric:
-            y = np.atleast_2d(labels[present].T).T  # (m, 1), for no row as well
+            y = np.atleast_2d(labels.T).T  # (m, 1), for no row as well
             u, blur = scores - y, blur + BLUR * np.abs(y)
             number = number if epsilons is None else epsilons[present][:, None]
             beyond = np.abs(u) - (0.0 if number is None else number)
@@ -334,7 +333,8 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, Any], memory: in
                 codes = left(saved.codes(labels), sums.seen, learned and saved.problem.get("left_out"))
                 if learned and saved.header["classes"] is None and (at := np.atleast_2d((codes == -1).T).any(0)).any():
                     raise DataError(f"{path}: the label of row {rows[at][0]} is new, {labels[at][0]!s:.60}; change `y`")
-                labels = stored.numbers_of(labels, path, rows) if saved.numeric else labels
+                weights = np.where(codes.reshape(len(codes), -1)[:, 0] >= 0, weights, 0.0)  # none of rows left out
+                labels = stored.numbers_of(labels[weights > 0], path, rows[weights > 0]) if saved.numeric else labels
                 of = np.array(saved.tasks.find_all(np.ravel(tasks).tolist())) if saved.tasks else None
                 sums.add(saved.as_trained(stored.taken(X, columns)), labels, codes, weights, epsilons, of)
     if not sums.seen and (mask := names.get("mask")):

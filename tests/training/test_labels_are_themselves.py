@@ -145,9 +145,23 @@ def test_numbers_are_read_from_text():
         sm.train((X, given), loss="squared_error")
 
 
-def test_numbers_of_text_are_verified(tmp_path):
-    path = write_h5(tmp_path / "d.h5", X, np.array([f"{v:+.3f}" for v in X[:, 1]]).astype(h5py.string_dtype()))
-    assert agreed(sm.train(path, loss="squared_error").model, path, tmp_path)
+@pytest.mark.parametrize("gap", [None, "NA"])
+def test_numbers_of_text_are_verified(tmp_path, gap):
+    """Rows of weight 0 may have any text."""
+    y, weights = np.array([f"{v:+.3f}" for v in X[:, 1]], object), {}
+    path = write_h5(tmp_path / "d.h5", X, y.astype(h5py.string_dtype()))
+    if gap:
+        weights = {"sample_weight": np.where(np.arange(len(X)) == 3, 0.0, 1.0)}
+        path = write_h5(tmp_path / "w.h5", X, y.astype(h5py.string_dtype()), **weights)
+    model = sm.train(path, loss="squared_error", **dict.fromkeys(weights, "sample_weight")).model
+    if gap:
+        with h5py.File(path, "a") as file:
+            file["y"][3] = gap
+    assert agreed(model, path, tmp_path)
+    with h5py.File(path, "a") as file:
+        file["y"][5] = "NA"
+    with pytest.raises(sm.DataError, match="the label of row 5 is 'NA', and not a number"):
+        agreed(model, path, tmp_path)
 
 
 def test_two_numbers_that_may_be_classes_are_told_once(caplog):

@@ -83,8 +83,9 @@ class Model(Scorer):
 
         same_path: the training read them from the same path; then it is enough that they are as many.
         """
-        as_many = figures.get("rows") == self.header.get("rows") is not None
-        return (same_path and as_many) or are_trained_on(self.header, figures)
+        if same_path and figures and figures["rows"] == self.header.get("rows"):
+            return True
+        return are_trained_on(self.header, figures)
 
     @functools.cached_property
     def schema(self) -> Schema | None:

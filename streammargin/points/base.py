@@ -18,7 +18,7 @@ def score(answer: Answer, block: Block, first: int, scores: np.ndarray, workers:
 
 
 class Answer(Protocol):
-    """A function from rows of d features to K scores. Its arrays in a model file are lines of `fields.py`."""
+    """A function from rows of d features to K scores. Its arrays in a model file are lines of `saved/fields.py`."""
 
     @classmethod
     def restored(cls, arrays: Mapping[str, np.ndarray]) -> Answer:

@@ -220,7 +220,7 @@ def _useless(of: Facts) -> str:
         return ""
     return (
         f'<div class="verdict no"><b>No better than always guessing {cut(label, 20)}</b>'
-        f"The columns may not tell the classes apart. {hint}</div>"
+        f"The columns may not tell the classes apart, or C is too small. {hint}</div>"
     )
 
 

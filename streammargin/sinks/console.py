@@ -47,6 +47,12 @@ class Pace:
         """Whether the tolerance is one of the mean gap, and so a word."""
         return isinstance(self.params.get("tol"), str)
 
+    @property
+    def several(self) -> bool:
+        """Whether these are trainings of several values of C or folds, of which gaps are those of the worst."""
+        C = self.params.get("C")
+        return self.params.get("cv") is not None or (isinstance(C, list) and len(C) > 1)
+
     def pass_end(self, estimate: float) -> None:
         """A pass has ended, with this estimated gap."""
         self.passes = [*self.passes[-4:], (self._now(), estimate)]
@@ -71,10 +77,12 @@ class Pace:
     def left(self, event: dict[str, Any]) -> str:
         """Estimated time left, by the slope of the last estimated gaps, or until the nearest limit if that is less.
 
+        The gap of the worst of several trainings tells nothing of the others.
+
         Nothing of a guess that has run out, nor until the last pass before half of them are done: tol comes first.
         """
         guess = limit = math.inf
-        if len(self.passes) >= _SLOPE:
+        if len(self.passes) >= _SLOPE and not self.several:
             (t0, g0), (t1, g1) = self.passes[-_SLOPE], self.passes[-1]
             if 0.0 < g1 < min(g0, _TELLING) and t1 > t0 and not self.absolute:
                 tol = max(self.params.get("tol", 1e-3), 1e-300)
@@ -171,7 +179,7 @@ class Console:
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
-        self._proven = ""  # how many of several trainings
+        self._proven = self._bar = ""  # how many of several trainings, and a bar of them
         self._certified: float | None = None  # the gap of the last certificate
         self._beside: list[dict[str, Any]] = []  # certificates of a pass, before the last one of it
         self._way = GapBar()
@@ -283,7 +291,8 @@ class Console:
         done = event["block"] / event["blocks"]
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
         parts = [f"{what} {done:4.0%}" if reading else f"{what}, steps {done:4.0%}"]
-        parts += [speed, self._proven, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
+        proven = (self._bar if self.bar else "") + self._proven
+        parts += [speed, proven, *self._gaps(event["estimate"]), self._valid, self._pace.left(event)]
         self._line(self._fitting([part for part in parts if part], speed), passing=True)
 
     def _fitting(self, parts: list[str], least: str) -> str:
@@ -299,7 +308,8 @@ class Console:
         tol, gap = self._pace.params.get("tol"), self._certified if estimate is None else estimate
         if not self._pace.absolute and gap is not None and gap >= 1.0:
             return []
-        if self.bar and isinstance(tol, float) and tol > 0.0 and gap is not None and gap >= 0.0:
+        alone = self.bar and not self._pace.several
+        if alone and isinstance(tol, float) and tol > 0.0 and gap is not None and gap >= 0.0:
             mark = "" if estimate is None else "~"
             return [f"{self._way.text(gap, tol)} gap {mark}{relative(gap)} -> {relative(tol)}"]
         parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]
@@ -346,7 +356,9 @@ class Console:
                 return
             tol = self._pace.params.get("tol")
             if isinstance(tol, float):
-                self._proven = f"{sum(self._shown_gap(one) <= tol for one in self._beside)} of {several} proven"
+                proven = sum(self._shown_gap(one) <= tol for one in self._beside)
+                self._proven = f"{proven} of {several} proven"
+                self._bar = f"{bar_of(proven / several)} "
             event, self._beside = max(self._beside, key=self._shown_gap), []
             cost = "  ".join([self._proven, f"the worst, C {event['C']:g}:"]).strip()
         self._figures(event)
@@ -403,6 +415,11 @@ class Console:
         self._line(", ".join(parts), mark=verdict)
 
 
+def bar_of(share: float) -> str:
+    """A bar of which this share is full."""
+    return f"[{'=' * int(WIDTH * share):<{WIDTH}}]"
+
+
 @dataclass
 class GapBar:
     """How far the gap has come to the tolerance, on a logarithmic scale. largest: the first gap, or a larger one."""
@@ -414,4 +431,4 @@ class GapBar:
         self.largest = max(self.largest, gap)
         way = math.log(self.largest / tol) if self.largest > tol else 0.0
         share = math.log(self.largest / max(gap, tol)) / way if way > 0.0 else 1.0
-        return f"[{'=' * int(WIDTH * share):<{WIDTH}}]"
+        return bar_of(share)

@@ -241,7 +241,7 @@ def by_rows(options: Options) -> bool:
 def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
     """The grid over the mean of ||x||^2 as the solver has it."""
     if by_rows(options):
-        mean = _mean_square(source)
+        mean = _mean_square(source, relative=parts_of(options.scale)[0] == "maxabs")
     elif options.map is not None or options.kernel is not None:
         mean = 1.0  # of kernels that are 1 for a row and itself
     else:
@@ -257,17 +257,26 @@ def tell_grid(costs: Sequence[float], refusals: Sequence[BudgetError]) -> None:
     note(f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}{least}")
 
 
-def _mean_square(source: Source) -> float:
-    """The mean of ||x||^2 over some rows, from a few places."""
-    bounds = source.bounds(1 << 20)
-    buffer, total, seen = source.allocate(bounds), 0.0, 0
+def _mean_square(source: Source, relative: bool) -> float:
+    """The mean of ||x||^2 over some rows, from a few places; relative: of values divided by the largest of the column.
+
+    The largest is that of these rows.
+    """
+    bounds, (squares, largest) = source.bounds(1 << 20), np.zeros((2, source.features))
+    buffer, seen = source.allocate(bounds), 0
     for low, high in source.some_rows(bounds):
         block = check_block(source, source.read(low, high, buffer), low)
         values = values_of(block)
-        values = values[block.indptr[0] : block.indptr[-1]] if isinstance(block, CSRBlock) else values
-        total += float(np.sum(np.square(values, dtype=np.float64)))
+        if isinstance(block, CSRBlock):
+            stored = slice(block.indptr[0], block.indptr[-1])
+            np.add.at(squares, block.indices[stored], np.square(values[stored], dtype=np.float64))
+            np.maximum.at(largest, block.indices[stored], np.abs(values[stored]))
+        else:
+            squares += np.square(values, dtype=np.float64).sum(axis=0)
+            largest = np.maximum(largest, np.abs(values).max(axis=0, initial=0.0))
         seen += high - low
-    return total / max(1, seen)
+    scales = np.square(largest, where=largest > 0.0, out=np.ones_like(largest)) if relative else 1.0
+    return float(np.sum(squares / scales)) / max(1, seen)
 
 
 def column_of_groups(stack: ExitStack, cv: Given, data: object, x: str | None, source: Source) -> Source | None:

@@ -185,6 +185,28 @@ def test_without_a_terminal_a_certificate_is_a_line_but_not_within_ten_seconds(m
     ]
 
 
+def test_a_terminal_shows_how_many_of_several_trainings_are_proven_and_guesses_no_time(monkeypatch):
+    """The gap is that of the worst of them: it may fall at the very end, after hours by its slope."""
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    console = Console(stream=stream)
+    console.bar = True
+    console(start(C=[0.1, 1.0, 10.0, 100.0]))
+    figures = {"margin_gap": None, "mistakes": 7, "residual": None, "valid_error": None, "trainings": 4}
+    for number, gaps in enumerate([(0.9, 0.9, 0.9, 0.9), (1e-3, 0.5, 0.6, 0.7), (1e-3, 1e-4, 1e-3, 0.6)], 1):
+        console({"event": "pass_end", "pass": number, "rows": 9, "seconds": 1.0, "estimate": max(gaps)})
+        for cost, gap in enumerate(gaps):
+            console({"event": "certificate", "pass": number, "C": cost, "gap": gap, **figures})
+        clock.now += 20.0
+        console(
+            {"event": "progress", "phase": "pass", "pass": number + 1, "block": 1, "blocks": 2, "rows": 9,
+             "seconds": 1.0, "bytes_read": 0, "wait_seconds": 0.0, "estimate": max(gaps), "elapsed": 1.0}
+        )  # fmt: skip
+    lines = stream.getvalue().split("\r\x1b[K")[-3:]
+    for line, filled, proven in zip(lines, (0, 5, 15), (0, 1, 3), strict=True):
+        assert f"[{'=' * filled:<20}] {proven} of 4 proven  estimated gap" in line
+    assert not any("left" in line or "->" in line for line in lines)
+
+
 @pytest.mark.parametrize("first, passes, seconds", [(0.0, 1, 0.2), (0.0, 9, 1.0), (3600.0, 2, 4.0)])
 def test_a_short_read_is_no_line_without_a_terminal(first, passes, seconds, monkeypatch):
     """first: seconds before the first pass, as of compiling."""

@@ -451,6 +451,17 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
         sm.train(path, cv=5, memory="60M")
 
 
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("scale", ["maxabs", "std"])
+def test_a_grid_follows_the_rows_as_they_are_scaled(rows, scale):
+    """It was that of the rows as stored: a column of money, say, left every value of C too small."""
+    stored = X * np.where(np.arange(X.shape[1]) == 0, 1e6, 1.0)
+    scaled = {"maxabs": X / np.abs(X).max(axis=0), "std": (X - X.mean(axis=0)) / X.std(axis=0)}[scale]
+    tried = sm.train((rows(stored), TWO), cv=3, scale=scale, tol=0.5).cross_validation.Cs
+    of_scaled = np.logspace(-4.0, 2.0, 13) / (np.square(scaled).sum(axis=1).mean() + 1.0)
+    assert tried == pytest.approx(of_scaled, rel=0.006)
+
+
 @pytest.mark.parametrize("more", [{}, {"calibrate": "sigmoid"}])
 def test_the_first_refusal_names_memory_that_suffices(tmp_path, more):
     """Memory that is too small for the weights alone is refused with the need of all of it, and not in two steps."""

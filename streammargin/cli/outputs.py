@@ -59,7 +59,10 @@ class OutputFiles:
             raise OutputError(f"the log {log} is a pipe or a socket; name a file, or - for standard output")
         if not stat.S_ISREG(mode) or not os.path.getsize(log) or force:
             return
-        if asked is None or not is_log(log):
+        begins = first_event(log)
+        if begins == "run_end":  # of a training that was refused
+            return
+        if asked is None or begins != "run_start":
             raise OutputError(f"the log {log} exists; use `force=True` to replace it, or name another")
         self._there.append(log)
 
@@ -115,13 +118,13 @@ def was_killed(log: str, start: Mapping[str, object]) -> bool:
         return False
 
 
-def is_log(path: str) -> bool:
-    """Whether this begins as the log of a training."""
+def first_event(log: str) -> object:
+    """The name of the first event but for warnings; None if this is no log."""
     try:
-        with open(path, "rb") as file:
-            return bool(_first(file)["event"] == "run_start")
+        with open(log, "rb") as file:
+            return _first(file)["event"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return False
+        return None
 
 
 def _first(file: BinaryIO) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Every kind of bad input: one sentence, the right exit code, and nothing left behind."""
 
 import importlib
+import json
 import os
 import pathlib
 import re
@@ -206,6 +207,18 @@ def test_a_log_is_replaced_only_by_force(trains_not, blobs_file, tmp_path):
     assert (tmp_path / "log").read_text() == "precious"
     assert main(["train", blobs_file, "-q", "--log-json", "log", "--force"]) == 0
     assert "run_end" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("more", [[], ["--checkpoint", "points"]])
+def test_the_log_of_a_refused_training_does_not_stop_the_next_one(capsys, blobs_file, tmp_path, more):
+    train = ["train", blobs_file, "-o", "m.npz", "--log-json", "log"]
+    fails(capsys, 2, "the smallest plan needs", arguments=[*train, "--memory", "100", "--report", "r.html"])
+    [end] = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert (end["status"], end["exit_code"]) == ("error", 2) and sorted(os.listdir(tmp_path)) == ["blobs.h5", "log"]
+    assert main([*train, *more, "-q"]) == 0
+    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["event"] == "run_start"
+    fails(capsys, 73, "m.npz exists", arguments=train)
+    fails(capsys, 73, "the log log exists; use --force to replace it", arguments=[*train, "-o", "n.npz"])
 
 
 @pytest.mark.parametrize("when", ["during the run", "while it is written"])

@@ -133,7 +133,7 @@ class Fitting:
                 if is_near
                 else f"{why.partition(' plan needs ')[0]} plan needs over {FAR_OVER_BUDGET} times as much"
             )
-            warn(f"auto took {method}, which may take more reads, as {why}", "memory")
+            warn(f"auto took {method}, which fits but may take more reads, as for {why}", "memory")
         better = not auto and str(method) != str(first_that_serves(able, self._problem))
         return FittedSolver(method, problem, plan, better)
 
@@ -294,7 +294,7 @@ def choose(
 ) -> tuple[Method, Fit, BudgetError | None]:
     """(The first solver that supports its problem and fits, what `fit` returned, a refusal).
 
-    The refusal is that of the first solver tried that needs more memory, if there was one.
+    The refusal names the first solver tried that needs more memory, if there was one.
 
     If none does, raises the UsageError of the one that needs the least memory, or else the last refusal.
 
@@ -321,6 +321,6 @@ def choose(
             except UsageError as error:
                 too_large.append(error)
         if before is None and isinstance(too_large[-1], BudgetError):
-            before = too_large[-1]
+            before = BudgetError(f"{method.called} {too_large[-1].raw}", too_large[-1].least)
     none_fits = refusal or UsageError("there is no solver to try")
     raise min(too_large, key=lambda error: getattr(error, "least", math.inf), default=none_fits)

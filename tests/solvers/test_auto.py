@@ -175,6 +175,7 @@ def test_no_message_names_memory_that_no_machine_has(caplog):
     X = sparse.csr_array((np.ones(400), (np.arange(400), np.arange(400) * 650)), shape=(400, 1 << 18))
     found = sm.train(X, np.arange(400) % 4, tol=0.5, passes=2, memory="80M")  # newton would take 27263434M
     assert found.model.header["solver"].startswith("ascent") and "plan needs over 64 times as much" in caplog.text
+    assert "which fits but may take more reads, as for newton a memory budget of 80M is too small" in caplog.text
 
 
 WIDE = np.hstack([noisy()[0], np.zeros((60, 4000))]), noisy()[1]

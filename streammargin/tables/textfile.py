@@ -217,9 +217,10 @@ def plain_lines(raw: bytes, name: str, line: int, fields: bool = False) -> bytes
     if len(raw) != len(raw.translate(None, refused)):
         place, found = next((k, byte) for k, byte in enumerate(raw) if byte in refused)
         line += raw[:place].count(b"\n")
-        hint = f"is this a text file? Take it out: tr -d '\\{found:03o}' < IN > OUT"
+        without = f"tr -d '\\{found:03o}' < IN > OUT"
+        hint = f"is this a text file? Take it out: {without}"
         if not found:  # half the bytes of plain text in UTF-16
-            hint = "if it is UTF-16, write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"
+            hint = f"if it is UTF-16, write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT; else take it out: {without}"
         raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; {hint}")
     return raw
 

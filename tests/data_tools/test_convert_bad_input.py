@@ -44,6 +44,7 @@ REFUSED_CSV = [
     ("1,2,0\n3\r,4,x\n", r"line 2: a control character, '\\r', outside of quotes; .*: tr -d"),
     ('a,b,c\n"1\r\n",2,3\n3\r,4,x\n', r"line 4: a control character, '\\r', outside"),
     ("1,2,0\n3,4\x1a,1\n", r"line 2: a control character, '\\x1a'.* Take it out: tr -d '\\032' < IN > OUT"),
+    ("1,2,0\n3,4\0,1\n", r"line 2: a control .* OUT; else take it out: tr -d '\\000' < IN > OUT"),
     ("1,2,0\n1," + "x" * 200_000 + ",1\n", "line 2, column 1: 'xxx"),
     ("5.1,NA,0\n4.9,3,1\n", "line 1, column 1: the value is missing"),
     ("1,2,3\n1,nan,3\n", "line 2, column 1: the value is missing"),

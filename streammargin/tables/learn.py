@@ -245,6 +245,13 @@ def say_digits(table: str, names: list[str]) -> None:
         warn(f"{table}: texts that differ by their digits count as categories: {all_of(names, str)}; {hint}")
 
 
+def say_texts(table: str, names: list[str]) -> None:
+    """Warn of columns of categories that may be free text."""
+    if names:
+        hint = "count the words of one with `text`, or name them in `drop` or `categorical`"
+        warn(f"{table}: texts that look like sentences count as categories: {all_of(names)}; {hint}")
+
+
 def faults_of(
     reader: Reader, tallies: Mapping[str, Tallied], readings: Mapping[str, ReadAs], asked: Asked
 ) -> list[Said]:  # fmt: skip
@@ -321,8 +328,8 @@ def _alike(found: Mapping[str, Tallied], one: str, several: str) -> str:
     return f"{len(names)} columns look like {several}: {all_of(list(map('{} {}'.format, names, such)), str)}"
 
 
-def _is_id(found: Tallied) -> bool:
-    """Whether more than half of the rows with a word have one that occurs once, or there are very many words.
+def _is_id(found: Tallied, part: int = 2) -> bool:
+    """Whether more than 1 / part of the rows with a word have one that occurs once, or there are very many words.
 
     Words beyond the most are not counted, nor are their rows here: those that are known tell.
     """
@@ -330,7 +337,7 @@ def _is_id(found: Tallied) -> bool:
     if rows < FEWEST:
         return False
     once = sum(times == 1 for times in found.words.values())
-    return 2 * once > rows or (not found.full and len(found.words) > max(MOST_WORDS, rows // 2))
+    return part * once > rows or (not found.full and len(found.words) > max(MOST_WORDS, rows // 2))
 
 
 def _different(found: Tallied) -> str:
@@ -474,6 +481,7 @@ def _settled(
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{in_list(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
+    say_texts(table.name, [name for name, found in left.items() if _is_text(found) and _is_id(found, 4)])
     for kind in (NUMBER_KIND, DATE_KIND):
         if remark := told(tallies, readings, kind):
             note(f"{table.name}: read as {kind}s: {remark}")

@@ -72,6 +72,19 @@ def test_text_and_labels_are_no_ids(tmp_path):
         assert sm.train(ids, y="y", passes=1).model is not None
 
 
+@pytest.mark.parametrize("once", [190, 210, 390])  # of 800 rows
+@pytest.mark.parametrize("form", ["csv", "parquet", "pandas"])
+def test_a_warning_names_texts_of_which_more_than_a_quarter_of_the_rows_have_their_own(tmp_path, caplog, form, once):
+    codes = [f"c{k if k < once else k % 5}" for k in range(ROWS)]
+    rows = in_form(PLAIN.assign(code=codes, note=[f"a note on {code}" for code in codes]), form, tmp_path)
+    assert sm.train(rows, y="y", passes=1).model.schema.columns[2].kind == "category"
+    said = "texts that look like sentences count as categories: note; count the words of one with text, or name them in"
+    assert (said in caplog.text) == (once > ROWS // 4)
+    caplog.clear()
+    sm.train(rows, y="y", passes=1, categorical="note")
+    assert "sentences" not in caplog.text
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "pandas", "stream"])
 def test_one_refusal_names_all_and_its_command_mends_all(tmp_path, form):
     days = pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")

@@ -253,8 +253,11 @@ def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
 def tell_grid(costs: Sequence[float], refusals: Sequence[BudgetError]) -> None:
     """Say which values of C are tried, once for each trial; refusals: of grids with more values."""
     costs = sorted(set(costs))
-    least = f"; {len(GRIDS[0])} need at least `memory={refusals[0].least >> 20}M`" if refusals else ""
-    note(f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}{least}")
+    tried = f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}"
+    if refusals:
+        warn(f"{tried}; {len(GRIDS[0])} need at least `memory={refusals[0].least >> 20}M`", "memory")
+    else:
+        note(tried)
 
 
 def _mean_square(source: Source, relative: bool) -> float:

@@ -434,8 +434,8 @@ def test_a_fold_without_which_a_class_is_gone_is_an_error():
         sm.train((X, y), C=1.0, cv=np.where(np.arange(N) < 5, 0, 1))
 
 
-def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
-    """The range of C stays; what does not fit for 4 values either says what it needs."""
+def test_a_grid_has_as_many_values_as_memory_allows(tmp_path, caplog):
+    """The range of C stays, and a warning tells of fewer values; what does not fit for 4 either says what it needs."""
     wide = sp.random_array((60, 40_000), density=0.001, rng=1, format="csr", dtype=np.float32)
     path = str(tmp_path / "rows.h5")
     sm.write_hdf5([(wide, TWO[:60])], path)
@@ -443,6 +443,9 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path):
     for memory in ("1G", "130M", "80M"):
         found = sm.train(path, cv=5, memory=memory, tol=0.5).cross_validation.Cs
         tried[memory] = found.tolist()
+        said = re.findall(r"cv tries (\d+) values of C, .*; 13 need at least memory=\"\d+M\"", caplog.text)
+        assert said == ([] if memory == "1G" else [str(len(found))])
+        caplog.clear()
     assert {memory: len(found) for memory, found in tried.items()} == {"1G": 13, "130M": 7, "80M": 4}
     named = sm.train(path, cv=5, memory="130M", tol=0.5, solver="ascent").cross_validation.Cs
     assert len(named) < 13

@@ -36,12 +36,8 @@ def look(
     found: Looked, H: None = None,
 ) -> None:  # fmt: skip
     """`look` at one set of weights, with the duals that are best there; no number of a row is kept, no H is summed."""
-    at, trials, (count, width) = (
-        slice(numbers.first, numbers.first + block.rows()),
-        found.confused.shape[1],
-        point.w[0].shape,
-    )
-    known, each = labels._replace(codes=labels.codes[at], weights=labels.weights[at]), count // trials
+    trials, (count, width) = found.confused.shape[1], point.w[0].shape
+    known, each = labels.rows_of(numbers.first, block.rows()), count // trials
     scores, sizes = rows.scores(block, point.w[0]), rows.lengths(block)
     for trial in range(trials if each > 1 else 0):
         lines = slice(trial * each, (trial + 1) * each)

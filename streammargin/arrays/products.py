@@ -25,17 +25,10 @@ class Judged(NamedTuple):
     crossed: np.ndarray
 
 
-def _of_first(labels: Labels, m: int) -> Labels:
-    """Codes and weights of the rows 0 .. m alone: those of other rows would cost as much for each piece."""
-    start, stop, each = -labels.first, m - labels.first, labels.codes_a_row
-    codes = labels.codes[each * start : each * stop]
-    return labels._replace(codes=codes, weights=labels.weights[start:stop], first=0)
-
-
 def judged(labels: Labels, loss: Any, k: int, scores: np.ndarray) -> Judged:
     """What the loss says of these rows, the first of the labels, at scores (lines, m) of the lines from k on."""
     lines, m = scores.shape
-    labels = _of_first(labels, m)
+    labels = labels.rows_of(0, m)
     caps = labels.caps_of(k)
     there = caps > 0.0
     caps = np.where(there, caps, 1.0)

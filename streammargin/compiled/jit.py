@@ -25,6 +25,7 @@ PLAIN_SECONDS = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
 OFTEN = 100  # how often a kernel looks at each value of its arguments: a Hessian of d x d is factorised
 MOMENT = 0.5  # seconds of compiling before it is reported
+WANTED: list[str] = []  # the kernels that this process compiled or read from disk, and the one that is being compiled
 
 
 class _CompileClock(event.Listener):
@@ -114,6 +115,7 @@ class CompiledKernel(CPUDispatcher):
             seconds = once if self.scans else max(seconds, OFTEN * once)
         if _calls.plain or (self.spent + seconds < PLAIN_SECONDS and not self._on_disk(arguments)):
             return self._in_python
+        WANTED.append(self.py_func.__name__)
         return super()._compile_for_args(*arguments, **none)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:

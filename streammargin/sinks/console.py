@@ -267,8 +267,12 @@ class Console:
         )
 
     def _compiling(self, event: dict[str, Any], seconds: float) -> None:
+        done, of = event["kernels"], event.get("of")
+        kernels = f"{done} of about {counted(of, 'kernel')}" if of else f"{counted(done, 'kernel')} done"
+        left = max(0.0, event["seconds_left"] + event["seconds"] - seconds) if of else 0.0
+        about = f", about {left:.0f} s left" if left else ""
         parts = f", {counted(self._parts, 'part')} of the next" if self._parts else ""
-        self._line(f"compiling, {seconds:.0f} s, {counted(event['kernels'], 'kernel')} done{parts}", passing=True)
+        self._line(f"compiling, {seconds:.0f} s, {kernels}{about}{parts}", passing=True)
 
     def _tick(self, event: dict[str, Any], over: threading.Event) -> None:
         """Show that a kernel is still being compiled, from a thread of its own: each second, in a log each ten."""

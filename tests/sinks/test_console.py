@@ -80,6 +80,10 @@ def test_a_terminal_shows_how_many_kernels_are_compiled():
         console._last = -1e9
         console({"event": "compiling", "kernels": kernels, "seconds": seconds, "busy": False})
     assert stream.getvalue() == "\r\x1b[Kcompiling, 8 s, 2 kernels done"
+    console._last = -1e9
+    measured = {"of": 12, "seconds_left": 21.7}
+    console({"event": "compiling", "kernels": 3, "seconds": 9.0, "busy": False, **measured})
+    assert stream.getvalue().endswith("\r\x1b[Kcompiling, 9 s, 3 of about 12 kernels, about 22 s left")
     log = io.StringIO()
     Console(stream=log)({"event": "compiling", "kernels": 2, "seconds": 70.0, "busy": True})
     assert not log.getvalue()

@@ -1,20 +1,16 @@
-"""The outer loop of a training: one run, or one run per C of a path. It tells when the compiler is at work."""
+"""The outer loop of a training: one run, or one run per C of a path."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import math
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numba.core import event
 
 from streammargin.arrays.threads import one_thread
-from streammargin.compiled.jit import compile_seconds, small_calls, told_of_compiling
+from streammargin.compiled.jit import small_calls
+from streammargin.driver.loop.compiling import kind_of, told_of_kernels
 from streammargin.driver.loop.phases import put_off
 from streammargin.driver.loop.run import Run
 from streammargin.driver.status.outcome import Outcome
@@ -23,74 +19,6 @@ from streammargin.driver.status.progress import DONE, PASS
 from streammargin.errors import out_of_range
 from streammargin.rows.products import MANY_LINES
 from streammargin.solvers.problem import Problem
-
-_NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
-
-
-_LONG = 5.0  # seconds of compiling before the log says so
-_LOG = logging.getLogger("streammargin.compiling")
-
-
-class _Kernels(event.Listener):
-    """Tells of each kernel before and after it is compiled, with those that it calls, and how many of these are done.
-
-    tell: None: nobody listens; then the log says, once, that the compiler takes long.
-    """
-
-    def __init__(self, tell: Callable[[dict[str, Any]], None] | None) -> None:
-        self._listener, self._began = tell, compile_seconds()
-        self._depth = self._done = self._parts = 0
-        self.logged = False
-        self._timer: threading.Timer | None = None
-
-    def on_start(self, event: Any) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self._parts = 0
-            self._tell(busy=True)
-
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._done += 1
-            self._tell(busy=False)
-        elif self._listener is not None:
-            self._parts += 1
-            self._listener({"event": "compiling", "parts": self._parts})
-
-    def _tell(self, busy: bool) -> None:
-        seconds = compile_seconds() - self._began
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._listener is not None:
-            self._listener({"event": "compiling", "kernels": self._done, "seconds": seconds, "busy": busy})
-        elif busy and not self.logged:
-            self._timer = threading.Timer(max(0.0, _LONG - seconds), self._log)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _log(self) -> None:
-        self.logged = True
-        _LOG.warning(
-            "compiling loops for this machine, once for each kind of problem; it has taken %g s so far; "
-            "`streammargin warmup` compiles all of them in advance",
-            _LONG,
-        )
-
-
-@contextlib.contextmanager
-def told_of_kernels(tell: Callable[[dict[str, Any]], None] | None) -> Iterator[None]:
-    """Tell events `compiling` within this context: one once the compiler takes its time, two for each kernel, parts.
-
-    tell: None: nobody listens, as for `_Kernels`.
-    """
-    listener = _Kernels(tell)
-    event.register(_NAME, listener)
-    try:
-        with contextlib.nullcontext() if tell is None else told_of_compiling(lambda: tell({"event": "compiling"})):
-            yield
-    finally:
-        event.unregister(_NAME, listener)
 
 
 @dataclass
@@ -147,7 +75,8 @@ def run(training: Runs, between: Callable[[Runs, str | None], None] | None = Non
         problem = training.run.problem
         plain = math.inf if between is not None or problem.holders > 1 else _plain_seconds(problem)
         history = training.run.history
-        compiling = told_of_kernels(history.progress if history.listeners else None)
+        kind = kind_of(training.run.method, problem)
+        compiling = told_of_kernels(history.progress if history.listeners else None, kind)
         blas = one_thread(problem.in_arrays or problem.lines >= MANY_LINES)
         # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, blas, np.errstate(all="ignore"):

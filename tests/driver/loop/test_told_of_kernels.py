@@ -6,8 +6,8 @@ import time
 import numba
 import pytest
 
-from streammargin.driver.loop import runs
-from streammargin.driver.loop.runs import told_of_kernels
+from streammargin.driver.loop import compiling
+from streammargin.driver.loop.compiling import told_of_kernels
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -34,9 +34,28 @@ def test_a_kernel_is_told_once_with_the_seconds_so_far():
     assert all(event["event"] == "compiling" for event in told)
 
 
+def test_kernels_and_seconds_that_are_left_are_those_measured(monkeypatch):
+    """`second` is on disk, and `third` is never needed; a machine takes 10 s for what was measured as 2."""
+    measured = {"first": [2.0], "second": [3.0], "third": [1.0, 5.0]}
+    monkeypatch.setattr(compiling, "kernels_of", lambda kind: measured if kind == "known" else {})
+    monkeypatch.setattr(compiling, "compile_seconds", lambda: 10.0 * len(told))
+
+    @numba.njit
+    def first(x):
+        return x + 1
+
+    told = []
+    for kind, known in (("known", [(3, 8.0), (3, 30.0)]), ("other", [(None, None)] * 2)):
+        with told_of_kernels(told.append, kind):
+            compiling.WANTED.extend(["second", "first"])  # as kernels do
+            first(1 if kind == "known" else 1.0)
+        assert [(event["of"], event["seconds_left"]) for event in told] == known
+        told.clear()
+
+
 @pytest.mark.parametrize("long, times", [(0.0, 1), (1e6, 0)])
 def test_the_log_tells_of_long_compiling_if_nobody_listens(long, times, monkeypatch, caplog):
-    monkeypatch.setattr(runs, "_LONG", long)
+    monkeypatch.setattr(compiling, "_LONG", long)
     caplog.set_level(logging.WARNING, "streammargin.compiling")
 
     def told():

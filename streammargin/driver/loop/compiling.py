@@ -1,0 +1,115 @@
+"""Events that tell of the compiler at work: kernels done of how many, and seconds left as measured elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from numba.core import event
+
+from streammargin.compiled.jit import WANTED, compile_seconds, told_of_compiling
+from streammargin.solvers.base import Method
+from streammargin.solvers.problem import Problem
+
+# kind of training -> kernel -> CPU seconds of each of its forms, by `python -m examples.benchmarks.first_fit --measure`
+MEASURED = Path(__file__).with_name("compiling.json")
+_NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
+_LONG = 5.0  # seconds of compiling before the log says so
+_LOG = logging.getLogger("streammargin.compiling")
+
+
+def kind_of(method: Method, problem: Problem) -> str:
+    """What decides which kernels a training needs: its steps, and the form of its rows."""
+    rows = "sparse" if problem.sparse else "arrays" if problem.in_arrays else "dense"
+    return " ".join([method.name, *method.route(problem), rows])
+
+
+@functools.cache
+def kernels_of(kind: str) -> dict[str, list[float]]:
+    """The kernels that a kind of training compiles, and CPU seconds of each form; none if it was not measured."""
+    found: dict[str, list[float]] = json.loads(MEASURED.read_text()).get(kind, {})
+    return found
+
+
+class _Kernels(event.Listener):
+    """Tells of each kernel before and after it is compiled, with those that it calls, and how many of these are done.
+
+    tell: None: nobody listens; then the log says, once, that the compiler takes long.
+    """
+
+    def __init__(self, tell: Callable[[dict[str, Any]], None] | None, kind: str) -> None:
+        self._listener, self._began, self._kind = tell, compile_seconds(), kind
+        self._wanted, self._compiled = len(WANTED), list[str]()
+        self._depth = self._parts = 0
+        self.logged = False
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._parts = 0
+            self._tell(busy=True)
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._compiled.append(event.data["dispatcher"].py_func.__name__)
+            self._tell(busy=False)
+        elif self._listener is not None:
+            self._parts += 1
+            self._listener({"event": "compiling", "parts": self._parts})
+
+    def _tell(self, busy: bool) -> None:
+        seconds = compile_seconds() - self._began
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            done, (of, left) = len(self._compiled), self._left(busy, seconds)
+            self._listener({"event": "compiling", "kind": self._kind, "kernels": done, "seconds": seconds,
+                            "busy": busy, "of": of, "seconds_left": left})  # fmt: skip
+        elif busy and not self.logged:
+            self._timer = threading.Timer(max(0.0, _LONG - seconds), self._log)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _left(self, busy: bool, seconds: float) -> tuple[int | None, float | None]:
+        """About how many kernels this training compiles, and how long the others take; None if none was measured.
+
+        Those that were found on disk need no compiling. The seconds are scaled by those of the kernels done.
+        """
+        forms, ready = kernels_of(self._kind), Counter(WANTED[self._wanted : len(WANTED) - busy])
+        left = [one for name, each in forms.items() for one in each[ready[name] :]]
+        own = Counter(self._compiled)
+        known = sum(sum(each[: own[name]]) for name, each in forms.items())
+        pace = seconds / known if known else 1.0
+        return (len(self._compiled) + len(left), pace * sum(left)) if forms else (None, None)
+
+    def _log(self) -> None:
+        self.logged = True
+        _LOG.warning(
+            "compiling loops for this machine, once for each kind of problem; it has taken %g s so far; "
+            "`streammargin warmup` compiles all of them in advance",
+            _LONG,
+        )
+
+
+@contextlib.contextmanager
+def told_of_kernels(tell: Callable[[dict[str, Any]], None] | None, kind: str = "") -> Iterator[None]:
+    """Tell events `compiling` within this context: one once the compiler takes its time, two for each kernel, parts.
+
+    tell: None: nobody listens, as for `_Kernels`; kind: of `kind_of`.
+    """
+    listener = _Kernels(tell, kind)
+    event.register(_NAME, listener)
+    try:
+        with contextlib.nullcontext() if tell is None else told_of_compiling(lambda: tell({"event": "compiling"})):
+            yield
+    finally:
+        event.unregister(_NAME, listener)

@@ -111,11 +111,11 @@ class Listener(event.Listener):
         since = begun.pop()
         if not begun:
             taken[found.data["dispatcher"].py_func.__name__].append(round(time.process_time() - since, 1))
-event.register("numba:compile", Listener())
 data = sys.argv[3] if name == "table" else (X, y)
 if "hdf5" in name:
     data = sys.argv[3] + ".h5"
     sm.write_hdf5([(X, y)], data)
+event.register("numba:compile", Listener())
 told = [lambda event: kinds.add(event["kind"]) if "kind" in event else None] if sys.argv[4:] else []
 result = sm.train(data, listeners=told, **options)
 print(json.dumps([time.process_time() - before, taken, result.converged, *kinds]))
@@ -153,18 +153,20 @@ def fit(name: str, patience: str, *measured: str) -> tuple[float, dict[str, list
 def measure(path: str, only: str) -> None:
     """Write the kernels of each kind of training: of each name as many forms as a case has, with the most seconds.
 
-    only: words of the cases, whose kernels are added to the file.
+    only: words of the cases, whose kernels are added to those of the file.
     """
-    kinds: dict[str, dict[str, list[float]]] = json.loads(Path(path).read_text()) if only else {}
+    kinds: dict[str, dict[str, list[float]]] = (
+        json.loads(Path(path).read_text()) if only and Path(path).exists() else {}
+    )
     for name in (name for name in [*CASES, *OTHERS] if only in name):
-        _, kernels, (kind,) = fit(name, "0", "measured")
-        print(f"{name}: {kind}, {sum(map(len, kernels.values()))} kernels", flush=True)
-        known = kinds.setdefault(kind, {})
+        _, kernels, kind = fit(name, "0", "measured")
+        print(f"{name}: {' '.join(kind)}, {sum(map(len, kernels.values()))} kernels", flush=True)
+        known = kinds.setdefault("".join(kind), {})
         for kernel, forms in kernels.items():
             both = zip_longest(forms, known.get(kernel, []), fillvalue=0.0)
             known[kernel] = [max(pair) for pair in both]
-    lines = (f"{json.dumps(kind)}: {json.dumps(known, sort_keys=True)}" for kind, known in sorted(kinds.items()))
-    Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        lines = (f"{json.dumps(kind)}: {json.dumps(known, sort_keys=True)}" for kind, known in sorted(kinds.items()))
+        Path(path).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from numba.extending import (
 )
 
 from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.jit import kernel
+from streammargin.compiled.jit import READY, kernel
 
 FIELDS: Any = types.CPointer(types.float64)  # type: ignore[attr-defined]  # of the loss
 SIZE, NUMBER = types.int64, types.float64
@@ -85,6 +85,7 @@ class BoundLoss:
         """The address of the compiled function."""
         signature = (_Code(self.function, type(self.loss)), FIELDS, self.function.arguments)
         entry.compile(signature)
+        READY.append(entry.py_func.__name__)
         code, description = attrgetter("library", "fndesc")(entry.overloads[signature])
         return int(code.get_pointer_to_function(description.llvm_cfunc_wrapper_name))
 

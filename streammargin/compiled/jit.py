@@ -25,7 +25,7 @@ PLAIN_SECONDS = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
 OFTEN = 100  # how often a kernel looks at each value of its arguments: a Hessian of d x d is factorised
 MOMENT = 0.5  # seconds of compiling before it is reported
-WANTED: list[str] = []  # the kernels that this process compiled or read from disk, and the one that is being compiled
+READY: list[str] = []  # the kernels that this process compiled or read from disk, each for every form
 
 
 class _CompileClock(event.Listener):
@@ -115,8 +115,9 @@ class CompiledKernel(CPUDispatcher):
             seconds = once if self.scans else max(seconds, OFTEN * once)
         if _calls.plain or (self.spent + seconds < PLAIN_SECONDS and not self._on_disk(arguments)):
             return self._in_python
-        WANTED.append(self.py_func.__name__)
-        return super()._compile_for_args(*arguments, **none)
+        found = super()._compile_for_args(*arguments, **none)
+        READY.append(self.py_func.__name__)
+        return found
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Called by Numba for another kernel that calls this one."""

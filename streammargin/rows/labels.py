@@ -154,7 +154,7 @@ class Labels(NamedTuple):
     without: np.ndarray = np.empty((0, 2), np.int64)
 
     def rows_of(self, first: int, rows: int) -> Labels:
-        """Those of so many rows, of one label each, which are numbered from 0: methods of all rows cost no more."""
+        """Classes and weights of so many rows, which are numbered from 0; targets stay those of all rows."""
         some = slice(first - self.first, first - self.first + rows)
         codes = self.codes[self.codes_a_row * some.start : self.codes_a_row * some.stop]
         return self._replace(codes=codes, weights=self.weights[some], first=0)

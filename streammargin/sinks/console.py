@@ -270,7 +270,7 @@ class Console:
         done, of = event["kernels"], event.get("of")
         kernels = f"{done} of about {counted(of, 'kernel')}" if of else f"{counted(done, 'kernel')} done"
         left = max(0.0, event["seconds_left"] + event["seconds"] - seconds) if of else 0.0
-        about = f", about {left:.0f} s left" if left else ""
+        about = f", about {left:.0f} s left" if left >= 1.0 else ""
         parts = f", {counted(self._parts, 'part')} of the next" if self._parts else ""
         self._line(f"compiling, {seconds:.0f} s, {kernels}{about}{parts}", passing=True)
 

@@ -245,10 +245,10 @@ def say_digits(table: str, names: list[str]) -> None:
         warn(f"{table}: texts that differ by their digits count as categories: {all_of(names, str)}; {hint}")
 
 
-def say_texts(table: str, names: list[str]) -> None:
-    """Warn of columns of categories that may be free text."""
+def say_texts(table: str, names: list[str], counted: bool) -> None:
+    """Warn of columns of categories that may be free text. counted: the words of a column are counted already."""
     if names:
-        hint = "count the words of one with `text`, or name them in `drop` or `categorical`"
+        hint = f"{'' if counted else 'count the words of one with `text`, or '}name them in `drop` or `categorical`"
         warn(f"{table}: texts that look like sentences count as categories: {all_of(names)}; {hint}")
 
 
@@ -481,7 +481,8 @@ def _settled(
                            if name in left and left[name].numbers and not left[name].words])  # fmt: skip
     say_digits(table.name, [f"{in_list(name)} ({shown(next(iter(found.words)))})"
                             for name, found in left.items() if _by_digits(found)])  # fmt: skip
-    say_texts(table.name, [name for name, found in left.items() if _is_text(found) and _is_id(found, 4)])
+    say_texts(table.name, [name for name, found in left.items() if _is_text(found) and _is_id(found, 4)],
+              bool(table.asked.text))  # fmt: skip
     for kind in (NUMBER_KIND, DATE_KIND):
         if remark := told(tallies, readings, kind):
             note(f"{table.name}: read as {kind}s: {remark}")

@@ -235,17 +235,20 @@ def check_place(source: Source, options: Options) -> None:
 
 def by_rows(options: Options) -> bool:
     """Whether the grid follows from the lengths of some rows: no map, kernel or scale sets them."""
-    return options.map is None and options.kernel is None and parts_of(options.scale)[0] not in ("std", "auto")
+    return options.map is None and options.kernel is None and parts_of(options.scale)[0] != "std"
 
 
 def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
-    """The grid over the mean of ||x||^2 as the solver has it."""
-    if by_rows(options):
-        mean = _mean_square(source, relative=parts_of(options.scale)[0] == "maxabs")
-    elif options.map is not None or options.kernel is not None:
+    """The grid over the mean of ||x||^2 as the solver has it, about: from some rows."""
+    scale = parts_of(options.scale)[0]
+    if options.map is not None or options.kernel is not None:
         mean = 1.0  # of kernels that are 1 for a row and itself
-    else:
+    elif scale == "std":
         mean = float(source.features)
+    elif scale == "auto":  # it scales if columns are large, or differ
+        mean = min(_mean_square(source), float(source.features))
+    else:
+        mean = _mean_square(source, _largest(source) if scale == "maxabs" else None)
     mean += options.column([1.0]) ** 2
     return [float(f"{C:.3g}") for C in grid / (mean or 1.0)]
 
@@ -260,26 +263,39 @@ def tell_grid(costs: Sequence[float], refusals: Sequence[BudgetError]) -> None:
         note(tried)
 
 
-def _mean_square(source: Source, relative: bool) -> float:
-    """The mean of ||x||^2 over some rows, from a few places; relative: of values divided by the largest of the column.
-
-    The largest is that of these rows.
-    """
-    bounds, (squares, largest) = source.bounds(1 << 20), np.zeros((2, source.features))
-    buffer, seen = source.allocate(bounds), 0
+def _some_values(source: Source) -> Iterator[tuple[np.ndarray | None, np.ndarray, int]]:
+    """The values of some rows, from a few places, their columns if these are sparse, and the number of rows."""
+    bounds = source.bounds(1 << 20)
+    buffer = source.allocate(bounds)
     for low, high in source.some_rows(bounds):
         block = check_block(source, source.read(low, high, buffer), low)
-        values = values_of(block)
+        values, columns = values_of(block), None
         if isinstance(block, CSRBlock):
             stored = slice(block.indptr[0], block.indptr[-1])
-            np.add.at(squares, block.indices[stored], np.square(values[stored], dtype=np.float64))
-            np.maximum.at(largest, block.indices[stored], np.abs(values[stored]))
+            columns, values = block.indices[stored], values[stored]
+        yield columns, values, high - low
+
+
+def _largest(source: Source) -> np.ndarray:
+    """The largest |x| of each column (d,) in some rows; 1 for a column of zeros."""
+    found = np.zeros(source.features)
+    for columns, values, _rows in _some_values(source):
+        if columns is None:
+            np.maximum(found, np.abs(values).max(axis=0, initial=0.0), out=found)
         else:
-            squares += np.square(values, dtype=np.float64).sum(axis=0)
-            largest = np.maximum(largest, np.abs(values).max(axis=0, initial=0.0))
-        seen += high - low
-    scales = np.square(largest, where=largest > 0.0, out=np.ones_like(largest)) if relative else 1.0
-    return float(np.sum(squares / scales)) / max(1, seen)
+            np.maximum.at(found, columns, np.abs(values))
+    found[found == 0.0] = 1.0
+    return found
+
+
+def _mean_square(source: Source, largest: np.ndarray | None = None) -> float:
+    """The mean of ||x||^2 over some rows, from a few places; of values divided by those of `largest` (d,), if given."""
+    total, seen = 0.0, 0
+    for columns, values, rows in _some_values(source):
+        sizes = 1.0 if largest is None else largest if columns is None else largest[columns]
+        total += float(np.sum(np.square(values / sizes, dtype=np.float64)))
+        seen += rows
+    return total / max(1, seen)
 
 
 def column_of_groups(stack: ExitStack, cv: Given, data: object, x: str | None, source: Source) -> Source | None:

@@ -455,14 +455,27 @@ def test_a_grid_has_as_many_values_as_memory_allows(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("rows", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("scale", ["maxabs", "std"])
+@pytest.mark.parametrize("scale", ["maxabs", "std", "auto", "none"])
 def test_a_grid_follows_the_rows_as_they_are_scaled(rows, scale):
     """It was that of the rows as stored: a column of money, say, left every value of C too small."""
-    stored = X * np.where(np.arange(X.shape[1]) == 0, 1e6, 1.0)
-    scaled = {"maxabs": X / np.abs(X).max(axis=0), "std": (X - X.mean(axis=0)) / X.std(axis=0)}[scale]
+    stored = X * np.where(np.arange(X.shape[1]) == 0, 1.0 if scale == "none" else 1e6, 1.0)
+    size = {"maxabs": np.abs(X).max(axis=0), "none": 1.0}.get(scale)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0) if size is None else X / size
     tried = sm.train((rows(stored), TWO), cv=3, scale=scale, tol=0.5).cross_validation.Cs
     of_scaled = np.logspace(-4.0, 2.0, 13) / (np.square(scaled).sum(axis=1).mean() + 1.0)
     assert tried == pytest.approx(of_scaled, rel=0.006)
+
+
+def test_a_grid_is_finite_where_squares_are_not():
+    huge = X[:60] * np.array([1e200, *[1.0] * (X.shape[1] - 1)])
+    tried = sm.train((huge, TWO[:60]), cv=3, scale="maxabs", tol=0.5).cross_validation.Cs
+    assert np.isfinite(tried).all() and tried[-1] > 1.0
+
+
+def test_a_grid_of_rows_that_auto_leaves_as_they_are_is_theirs():
+    short = X / np.linalg.norm(X, axis=1, keepdims=True)
+    tried = sm.train((short, TWO), cv=3, scale="auto", tol=0.5).cross_validation.Cs
+    assert tried == pytest.approx(np.logspace(-4.0, 2.0, 13) / 2.0, rel=0.006)
 
 
 @pytest.mark.parametrize("more", [{}, {"calibrate": "sigmoid"}])

@@ -8,13 +8,13 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from numba.core import event
 
-from streammargin.compiled.jit import WANTED, compile_seconds, told_of_compiling
+from streammargin.compiled.jit import READY, compile_seconds, told_of_compiling
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 
@@ -46,7 +46,8 @@ class _Kernels(event.Listener):
 
     def __init__(self, tell: Callable[[dict[str, Any]], None] | None, kind: str) -> None:
         self._listener, self._began, self._kind = tell, compile_seconds(), kind
-        self._wanted, self._compiled = len(WANTED), list[str]()
+        self._compiled = Counter[str]()
+        self._at = self._spent = self._measured = 0.0  # seconds of measured kernels, here and as measured
         self._depth = self._parts = 0
         self.logged = False
         self._timer: threading.Timer | None = None
@@ -54,24 +55,28 @@ class _Kernels(event.Listener):
     def on_start(self, event: Any) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._parts = 0
+            self._parts, self._at = 0, compile_seconds()
             self._tell(busy=True)
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self._compiled.append(event.data["dispatcher"].py_func.__name__)
-            self._tell(busy=False)
+            name = event.data["dispatcher"].py_func.__name__
+            for seconds in kernels_of(self._kind).get(name, [])[self._compiled[name] :][:1]:
+                self._measured += seconds
+                self._spent += compile_seconds() - self._at
+            self._compiled[name] += 1
+            self._tell(busy=False, ended=[name])
         elif self._listener is not None:
             self._parts += 1
             self._listener({"event": "compiling", "parts": self._parts})
 
-    def _tell(self, busy: bool) -> None:
+    def _tell(self, busy: bool, ended: Sequence[str] = ()) -> None:
         seconds = compile_seconds() - self._began
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:
-            done, (of, left) = len(self._compiled), self._left(busy, seconds)
+            done, (of, left) = self._compiled.total(), self._left(ended)
             self._listener({"event": "compiling", "kind": self._kind, "kernels": done, "seconds": seconds,
                             "busy": busy, "of": of, "seconds_left": left})  # fmt: skip
         elif busy and not self.logged:
@@ -79,17 +84,16 @@ class _Kernels(event.Listener):
             self._timer.daemon = True
             self._timer.start()
 
-    def _left(self, busy: bool, seconds: float) -> tuple[int | None, float | None]:
+    def _left(self, ended: Sequence[str]) -> tuple[int | None, float | None]:
         """About how many kernels this training compiles, and how long the others take; None if none was measured.
 
-        Those that were found on disk need no compiling. The seconds are scaled by those of the kernels done.
+        Those that this process has already, or found on disk, need no compiling. ended: the one that was compiled just
+        now. The seconds are scaled by those of the kernels done.
         """
-        forms, ready = kernels_of(self._kind), Counter(WANTED[self._wanted : len(WANTED) - busy])
+        forms, ready = kernels_of(self._kind), Counter([*READY, *ended])
         left = [one for name, each in forms.items() for one in each[ready[name] :]]
-        own = Counter(self._compiled)
-        known = sum(sum(each[: own[name]]) for name, each in forms.items())
-        pace = seconds / known if known else 1.0
-        return (len(self._compiled) + len(left), pace * sum(left)) if forms else (None, None)
+        pace = self._spent / self._measured if self._measured else 1.0
+        return (self._compiled.total() + len(left), pace * sum(left)) if forms else (None, None)
 
     def _log(self) -> None:
         self.logged = True

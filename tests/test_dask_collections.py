@@ -391,10 +391,10 @@ def test_first_rows_are_sent_and_counted_if_a_grid_follows_from_them(client, row
             held.append(self.held_bytes())
 
     monkeypatch.setattr(spool, "AllPieces", Told)
-    for options in ({"cv": 2}, {"cv": 2, "C": [0.1, 1.0]}, {"cv": 2, "scale": "std"}, {}):
+    for options in ({"cv": 2}, {"cv": 2, "C": [0.1, 1.0]}, {"cv": 2, "scale": "std"}, {}, {"cv": 2, "scale": "auto"}):
         sm.dask.train(client, arrays(rows), **{**NEEDED, "tol": 0.5, **options})
-    assert all(sent[0]) and not np.any(sent[1:])
-    assert [each - held[1] for each in held] == [40 * sum(sent[0]), 0, 0, 0]
+    assert all(sent[0]) and all(sent[4]) and not np.any(sent[1:4])
+    assert [each - held[1] for each in held[:4]] == [40 * sum(sent[0]), 0, 0, 0]
 
 
 @pytest.mark.parametrize("kind", ["Parquet", slow("DataFrame"), slow("Series"), "Arrays"])

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from conftest import write_h5
 from reference.datasets import separable
 from reference.sources import CountingSource
+from sklearn.metrics import log_loss
 
 import streammargin as sm
 from streammargin.driver.status import clock
@@ -342,3 +343,30 @@ def test_a_smaller_C_is_advised_only_if_it_may_help(change, size):
         result.model.coef_ *= 0.0
     told = dict(remarks(result)).get("edge", "")
     assert told.startswith(f"the best C, {C:g}, is the {size} of those given") if size else not told
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+@pytest.mark.parametrize(
+    "options, worse",
+    [
+        ({}, True),
+        ({"bias": "free"}, False),
+        ({"C": 1.0}, False),
+        ({"calibrate": "sigmoid", "cv": 3}, False),
+        ({"loss": "hinge"}, False),
+    ],
+)
+def test_probabilities_worse_than_the_shares_of_the_classes_are_told(kinds, options, worse, caplog):
+    """A small C with a penalised constant leaves them near 1/2, and folds that count mistakes may choose it."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((400, 3))
+    y = np.digitize(X[:, 0], [0.7] if kinds == 2 else [-0.6, 0.6])
+    result = sm.train((X, y), **{"loss": "logistic", "C": 1e-4, **options})
+    shares = np.bincount(y) / len(y)
+    entropy = -float(shares @ np.log(shares))
+    told = [record.getMessage() for record in caplog.records if record.code == "probabilities"]
+    assert len(told) == worse and all(f"and {entropy:.4g} for the shares alone; use bias=" in text for text in told)
+    known = result.run_end["shares_loss"]
+    assert known is None or known == pytest.approx(entropy)
+    if worse:
+        assert log_loss(y, result.model.predict_proba(X)) > entropy

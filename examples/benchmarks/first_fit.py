@@ -161,7 +161,9 @@ def measure(path: str, only: str) -> None:
     for name in (name for name in [*CASES, *OTHERS] if only in name):
         _, kernels, kind = fit(name, "0", "measured")
         print(f"{name}: {' '.join(kind)}, {sum(map(len, kernels.values()))} kernels", flush=True)
-        known = kinds.setdefault("".join(kind), {})
+        if len(kind) != 1:
+            continue  # nothing was compiled
+        known = kinds.setdefault(kind[0], {})
         for kernel, forms in kernels.items():
             both = zip_longest(forms, known.get(kernel, []), fillvalue=0.0)
             known[kernel] = [max(pair) for pair in both]

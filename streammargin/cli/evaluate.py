@@ -100,7 +100,8 @@ def _amiss(figures: dict[str, Any]) -> str:
         return ""
     shares = [part["rows"] / figures["rows"] for part in figures["per_class"] if part["rows"]]
     least, error = -sum(share * math.log(share) for share in shares), 1.0 - max(shares)
-    if figures["log_loss"] < FLAT * least or figures["error"] > FEWER * error or not error:
+    worse = figures["log_loss"] > least / FLAT  # it needs no labels that tell more
+    if figures["log_loss"] < FLAT * least or (figures["error"] > FEWER * error and not worse) or not error:
         return ""
     told = f"log loss {figures['log_loss']:.4g}, and {least:.4g} for the shares alone"
     if figures["entropy"] >= FLAT * least:

@@ -84,8 +84,9 @@ class BoundLoss:
     def address(self) -> int:
         """The address of the compiled function."""
         signature = (_Code(self.function, type(self.loss)), FIELDS, self.function.arguments)
-        entry.compile(signature)
-        READY.append(entry.py_func.__name__)
+        if signature not in entry.overloads:
+            entry.compile(signature)
+            READY.append(entry.py_func.__name__)
         code, description = attrgetter("library", "fndesc")(entry.overloads[signature])
         return int(code.get_pointer_to_function(description.llvm_cfunc_wrapper_name))
 

@@ -25,7 +25,7 @@ PLAIN_SECONDS = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 A_VALUE = 1e-7  # seconds of plain Python for a value that is looked at once
 OFTEN = 100  # how often a kernel looks at each value of its arguments: a Hessian of d x d is factorised
 MOMENT = 0.5  # seconds of compiling before it is reported
-READY: list[str] = []  # the kernels that this process compiled or read from disk, each for every form
+READY: list[str] = []  # names of kernels that were compiled or read from disk, once for each form
 
 
 class _CompileClock(event.Listener):

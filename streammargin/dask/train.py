@@ -37,7 +37,7 @@ from streammargin.tables.asked import ERROR
 from streammargin.tables.readers.base import Reader
 from streammargin.tables.spool import OfTable
 from streammargin.tables.table import Table, matched, with_roles
-from streammargin.training.folds import by_rows
+from streammargin.training.grid import reads_rows
 from streammargin.training.held_out import say_if_trained_on
 from streammargin.training.rows import SPOOL
 from streammargin.training.tables import asked_of
@@ -156,7 +156,7 @@ def _spooled(
         chosen = replace(asked_of(options), y=label)
         return OfTable(with_roles(frames, chosen, weight, tasks=beside, naming_tasks=naming), told=False)
 
-    source, how = spool.write(stack, rows, roles, options.cv is not None and options.C is None and by_rows(options))
+    source, how = spool.write(stack, rows, roles, options.cv is not None and options.C is None and reads_rows(options))
     left = dict.fromkeys([*own, *TABLE_OPTIONS]) | {"tasks": None if options.tasks is None else TASKS}
     if isinstance(options.cv, Folds) and by is not None:  # written beside the rows, as tasks are
         left["cv"] = options.cv.replace(by=TASKS)

@@ -12,30 +12,25 @@ import numpy as np
 
 from streammargin.compiled.predict import total_of_residuals
 from streammargin.driver.learn.validate import SCORES_AT_ONCE, Errors, Validator, scored
-from streammargin.errors import BudgetError, DataError, UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.matching import MAX_CLASSES
 from streammargin.options.folds import PAST, Folds, Known, Share
-from streammargin.options.steps import parts_of
 from streammargin.options.table import Options
 from streammargin.points.base import Point, answered, exact
 from streammargin.reading.labels import LabelReader, SlicedLabels
 from streammargin.reading.tasks import column_of
-from streammargin.rows.blocks import Block, CSRBlock, values_of
+from streammargin.rows.blocks import Block
 from streammargin.rows.labels import Parts, RowLabels
 from streammargin.solvers.newton.near_margin import pseudorandom
 from streammargin.solvers.problem import Problem, Tried
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.checks import check_block
 from streammargin.sources.labels import class_values, distinct, shifted
 from streammargin.training import setup
 from streammargin.training.setup import Target
-from streammargin.wording import counted, note, short, warn
+from streammargin.wording import counted, short, warn
 
 MOST_DEALT_GROUPS = 1 << 16  # that are told apart and dealt in turn; of more each is dealt by itself
 LARGE = 2.0  # a fold of more rows than so many even ones is told
-
-# values of C times the mean ||x||^2: half a decade apart; a decade and two decades, if there is not enough memory
-GRIDS = tuple(np.logspace(-4.0, 2.0, count) for count in (13, 7, 4))
 
 Given = Folds | Known | Share
 
@@ -233,71 +228,6 @@ def check_place(source: Source, options: Options) -> None:
         raise UsageError(f"`{name}` takes one label a row, and these rows have several; name one column with `y`")
 
 
-def by_rows(options: Options) -> bool:
-    """Whether the grid follows from the lengths of some rows: no map, kernel or scale sets them."""
-    return options.map is None and options.kernel is None and parts_of(options.scale)[0] != "std"
-
-
-def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
-    """The grid over the mean of ||x||^2 as the solver has it, about: from some rows."""
-    scale = parts_of(options.scale)[0]
-    if options.map is not None or options.kernel is not None:
-        mean = 1.0  # of kernels that are 1 for a row and itself
-    elif scale == "std":
-        mean = float(source.features)
-    elif scale == "auto":  # it scales if columns are large, or differ
-        mean = min(_mean_square(source), float(source.features))
-    else:
-        mean = _mean_square(source, _largest(source) if scale == "maxabs" else None)
-    mean += options.column([1.0]) ** 2
-    return [float(f"{C:.3g}") for C in grid / (mean or 1.0)]
-
-
-def tell_grid(costs: Sequence[float], refusals: Sequence[BudgetError]) -> None:
-    """Say which values of C are tried, once for each trial; refusals: of grids with more values."""
-    costs = sorted(set(costs))
-    tried = f"`cv` tries {len(costs)} values of C, {costs[0]:g} to {costs[-1]:g}"
-    if refusals:
-        warn(f"{tried}; {len(GRIDS[0])} need at least `memory={refusals[0].least >> 20}M`", "memory")
-    else:
-        note(tried)
-
-
-def _some_values(source: Source) -> Iterator[tuple[np.ndarray | None, np.ndarray, int]]:
-    """The values of some rows, from a few places, their columns if these are sparse, and the number of rows."""
-    bounds = source.bounds(1 << 20)
-    buffer = source.allocate(bounds)
-    for low, high in source.some_rows(bounds):
-        block = check_block(source, source.read(low, high, buffer), low)
-        values, columns = values_of(block), None
-        if isinstance(block, CSRBlock):
-            stored = slice(block.indptr[0], block.indptr[-1])
-            columns, values = block.indices[stored], values[stored]
-        yield columns, values, high - low
-
-
-def _largest(source: Source) -> np.ndarray:
-    """The largest |x| of each column (d,) in some rows; 1 for a column of zeros."""
-    found = np.zeros(source.features)
-    for columns, values, _rows in _some_values(source):
-        if columns is None:
-            np.maximum(found, np.abs(values).max(axis=0, initial=0.0), out=found)
-        else:
-            np.maximum.at(found, columns, np.abs(values))
-    found[found == 0.0] = 1.0
-    return found
-
-
-def _mean_square(source: Source, largest: np.ndarray | None = None) -> float:
-    """The mean of ||x||^2 over some rows, from a few places; of values divided by those of `largest` (d,), if given."""
-    total, seen = 0.0, 0
-    for columns, values, rows in _some_values(source):
-        sizes = 1.0 if largest is None else largest if columns is None else largest[columns]
-        total += float(np.sum(np.square(values / sizes, dtype=np.float64)))
-        seen += rows
-    return total / max(1, seen)
-
-
 def column_of_groups(stack: ExitStack, cv: Given, data: object, x: str | None, source: Source) -> Source | None:
     """The column by which rows are in groups, as labels; None without one."""
     by = getattr(cv, "by", None)
@@ -423,9 +353,10 @@ def _check(made: Division, target: Target, name: str, grouped: bool) -> None:
     lacking = np.argwhere(made.trained(made.rows) == 0)
     if len(lacking) and len(target.classes):
         trial, code = lacking[0].tolist()
+        other = " or groups" * grouped
         raise DataError(
-            f"{name}: without fold {trial} no row of the class {short(target.classes[code])} is left to train on; give "
-            f"other folds in `cv`{hint}"
+            f"{name}: without fold {trial} no row of the class {short(target.classes[code])} is left to train on; "
+            f"leave the rows of this class out, or give other folds{other} in `cv`"
         )
     if not len(target.classes) and len(lacking):
         raise DataError(f"{name}: without fold {int(lacking[0, 0])} no row is left; give other folds in `cv`{hint}")

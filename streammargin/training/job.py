@@ -25,9 +25,11 @@ from streammargin.driver.status.path import RunPath
 from streammargin.driver.status.progress import MAPPING, SCALING
 from streammargin.json_values import to_plain
 from streammargin.losses import make_loss
+from streammargin.losses.base import has
 from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
+from streammargin.model.scoring import METHOD
 from streammargin.options.folds import Folds, Share
 from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, TABLE_OPTIONS, Options
 from streammargin.penalties.base import Penalty
@@ -235,7 +237,8 @@ class Job:
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
             "trials": outcome.path or self._trials(outcome, certificates), **figures,
             **dict.fromkeys(("zeros", "smallest_margin", "never_predicted", "rarely_predicted", "pass")),
-            "unproven": outcome.unproven, **self._more(problem, outcome, answer),
+            "unproven": outcome.unproven, "shares_loss": self._loss_of_shares(problem),
+            **self._more(problem, outcome, answer),
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
@@ -348,6 +351,18 @@ class Job:
         weights = point.w if problem.lines == 1 else point.w.reshape(len(proven), problem.lines, -1)
         total = math.fsum(one.primal - objective.regulariser(w) for one, w in zip(proven, weights, strict=True))
         return total / float(caps.max()) / max(1, problem.rows_of(trial))
+
+    def _loss_of_shares(self, problem: Problem) -> float | None:
+        """The mean log loss of a guess by the shares of the classes; None if scores are no log odds of them."""
+        classes = self.target.classes
+        if not len(classes) or self.target.outputs is not None or len(self.target.tasks):
+            return None
+        own = (has(problem.loss, METHOD) and len(classes) == 2) or has(problem.loss, f"{METHOD}s")
+        if not own or self.options.calibrate is not None:
+            return None
+        mass = self.known.mass[1, 0]
+        shares = mass[mass > 0] / mass.sum()
+        return float(-(shares * np.log(shares)).sum())
 
     def _chosen(self, outcome: Outcome, certificates: list[Certificate]) -> CrossValidation | None:
         """The errors of the folds; None without folds, or if nothing was proven."""

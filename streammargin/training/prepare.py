@@ -29,15 +29,8 @@ from streammargin.sources.base import Slices, Source
 from streammargin.sources.open import opened
 from streammargin.sources.views import TransformedSource, WatchedSource, thinned
 from streammargin.training.fitting import Asking, Fitting, plan_of, wants_free
-from streammargin.training.folds import (
-    GRIDS,
-    FoldValidator,
-    check_place,
-    column_of_groups,
-    grid_of,
-    in_folds,
-    tell_grid,
-)
+from streammargin.training.folds import FoldValidator, check_place, column_of_groups, in_folds
+from streammargin.training.grid import GRIDS, grid_of, tell_grid
 from streammargin.training.held_out import least_to_score, make_validator, open_held_out
 from streammargin.training.job import Job
 from streammargin.training.problem import LabelsRead, read_labels

@@ -168,6 +168,14 @@ def test_evaluate_says_that_probabilities_are_flat_or_too_sure(tmp_path, blobs, 
     assert said.count("\n") == bool(told)
 
 
+def test_evaluate_says_that_probabilities_are_worse_than_shares_though_labels_tell_little(tmp_path, here):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((600, 3))
+    write_h5(tmp_path / "a.h5", X, np.where(X[:, 0] + 2.0 * random.standard_normal(600) > 2.2, 1, -1))
+    assert here("train", "a.h5", "-o", "m.npz", "-q", "--loss", "logistic", "-C", 1e-4, cwd=tmp_path).returncode == 0
+    assert FLAT in here("evaluate", "m.npz", "a.h5", cwd=tmp_path).stderr
+
+
 def test_evaluate_many_classes(tmp_path, here):
     generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=30, seed=1)
     here("train", "a.h5", "-o", "m.npz", "-q", "--tol", "0.1", cwd=tmp_path)

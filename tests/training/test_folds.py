@@ -472,10 +472,18 @@ def test_a_grid_is_finite_where_squares_are_not():
     assert np.isfinite(tried).all() and tried[-1] > 1.0
 
 
-def test_a_grid_of_rows_that_auto_leaves_as_they_are_is_theirs():
-    short = X / np.linalg.norm(X, axis=1, keepdims=True)
-    tried = sm.train((short, TWO), cv=3, scale="auto", tol=0.5).cross_validation.Cs
-    assert tried == pytest.approx(np.logspace(-4.0, 2.0, 13) / 2.0, rel=0.006)
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+def test_a_grid_of_rows_that_auto_leaves_as_they_are_is_theirs(factor, rows):
+    tried = sm.train((rows(factor * X), TWO), cv=3, scale="auto", tol=0.5).cross_validation.Cs
+    of_rows = np.logspace(-4.0, 2.0, 13) / (factor**2 * np.square(X).sum(axis=1).mean() + 1.0)
+    assert tried == pytest.approx(of_rows, rel=0.006)
+
+
+@pytest.mark.parametrize("changed", [X * np.logspace(0, -6, X.shape[1]), X + 1000.0])
+def test_a_grid_of_rows_that_auto_scales_is_that_of_scaled_ones(changed):
+    tried = sm.train((changed, TWO), cv=3, scale="auto", tol=0.5).cross_validation.Cs
+    assert tried == pytest.approx(np.logspace(-4.0, 2.0, 13) / (X.shape[1] + 1.0), rel=0.006)
 
 
 @pytest.mark.parametrize("more", [{}, {"calibrate": "sigmoid"}])

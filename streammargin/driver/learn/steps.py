@@ -246,6 +246,14 @@ def _present(labels: LabelReader, places: np.ndarray) -> np.ndarray:
 
 
 FAR_IN_DEVIATIONS = 100.0  # |mean| of a column, in units of its standard deviation, that `auto` subtracts
+
+
+def far_from_0(mean: np.ndarray, size: np.ndarray) -> bool:
+    """Whether a column that may be centred is FAR_IN_DEVIATIONS from 0; size: the standard deviations (d,)."""
+    there = (size > 0.0) & (np.abs(mean) <= FARTHEST * size)
+    return bool(np.any(there & (np.abs(mean) > FAR_IN_DEVIATIONS * size)))
+
+
 WITH_CONSTANT = Axis(lambda problem: problem.features + 1, name="d+1")
 
 
@@ -326,7 +334,7 @@ class Scaling(Step):
             self.measured = None if self.link else MeasuredColumns(self._means(sums), found, self.source.rows)
         if self.kind == "auto":
             apart = much_apart(largest)
-            if not (apart or self._far(sums, found)):
+            if not (apart or (not self.source.sparse and far_from_0(sums.mean, found))):
                 note("`scale=auto` left the columns as they are: their ranges are alike, and none is far from 0")
                 return
             why = "the ranges of columns differ over a thousandfold" if apart else "a column is far from 0"
@@ -339,11 +347,6 @@ class Scaling(Step):
             )
         alike = 0.0 if self.kind != "maxabs" and not self.source.sparse else 1.0
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
-
-    def _far(self, sums: Moments, size: np.ndarray) -> bool:
-        """Whether a column that may be centred is FAR_IN_DEVIATIONS from 0; size: the standard deviations (d,)."""
-        there = (size > 0.0) & (np.abs(sums.mean) <= FARTHEST * size)
-        return not self.source.sparse and bool(np.any(there & (np.abs(sums.mean) > FAR_IN_DEVIATIONS * size)))
 
     def answer(self, point: Point) -> Point:
         return point if self.link else point.unscaled(self.center, self.factor, 0.0)

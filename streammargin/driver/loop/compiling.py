@@ -20,6 +20,7 @@ from streammargin.solvers.problem import Problem
 
 # kind of training -> kernel -> CPU seconds of each of its forms, by `python -m examples.benchmarks.first_fit --measure`
 MEASURED = Path(__file__).with_name("compiling.json")
+_READY_FOR: dict[str, list[str]] = {}  # kind of training -> kernels that those of this process made ready
 _NAME = "numba:compile"  # Numba's event; kernels that another one calls begin and end within it
 _LONG = 5.0  # seconds of compiling before the log says so
 _LOG = logging.getLogger("streammargin.compiling")
@@ -46,11 +47,15 @@ class _Kernels(event.Listener):
 
     def __init__(self, tell: Callable[[dict[str, Any]], None] | None, kind: str) -> None:
         self._listener, self._began, self._kind = tell, compile_seconds(), kind
-        self._compiled = Counter[str]()
+        self._first, self._done = len(READY), 0
         self._at = self._spent = self._measured = 0.0  # seconds of measured kernels, here and as measured
         self._depth = self._parts = 0
         self.logged = False
         self._timer: threading.Timer | None = None
+
+    def ready(self) -> list[str]:
+        """The kernels that this training, or an earlier one of its kind, compiled or found on disk."""
+        return [*_READY_FOR.get(self._kind, []), *READY[self._first :]]
 
     def on_start(self, event: Any) -> None:
         self._depth += 1
@@ -61,11 +66,11 @@ class _Kernels(event.Listener):
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
-            name = event.data["dispatcher"].py_func.__name__
-            for seconds in kernels_of(self._kind).get(name, [])[self._compiled[name] :][:1]:
+            name, ready = event.data["dispatcher"].py_func.__name__, self.ready()
+            for seconds in kernels_of(self._kind).get(name, [])[ready.count(name) :][:1]:
                 self._measured += seconds
                 self._spent += compile_seconds() - self._at
-            self._compiled[name] += 1
+            self._done += 1
             self._tell(busy=False, ended=[name])
         elif self._listener is not None:
             self._parts += 1
@@ -76,8 +81,8 @@ class _Kernels(event.Listener):
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:
-            done, (of, left) = self._compiled.total(), self._left(ended)
-            self._listener({"event": "compiling", "kind": self._kind, "kernels": done, "seconds": seconds,
+            of, left = self._left(ended)
+            self._listener({"event": "compiling", "kind": self._kind, "kernels": self._done, "seconds": seconds,
                             "busy": busy, "of": of, "seconds_left": left})  # fmt: skip
         elif busy and not self.logged:
             self._timer = threading.Timer(max(0.0, _LONG - seconds), self._log)
@@ -87,13 +92,12 @@ class _Kernels(event.Listener):
     def _left(self, ended: Sequence[str]) -> tuple[int | None, float | None]:
         """About how many kernels this training compiles, and how long the others take; None if none was measured.
 
-        Those that this process has already, or found on disk, need no compiling. ended: the one that was compiled just
-        now. The seconds are scaled by those of the kernels done.
+        ended: the one that was compiled just now. The seconds are scaled by those of the kernels done.
         """
-        forms, ready = kernels_of(self._kind), Counter([*READY, *ended])
+        forms, ready = kernels_of(self._kind), Counter([*self.ready(), *ended])
         left = [one for name, each in forms.items() for one in each[ready[name] :]]
         pace = self._spent / self._measured if self._measured else 1.0
-        return (self._compiled.total() + len(left), pace * sum(left)) if forms else (None, None)
+        return (self._done + len(left), pace * sum(left)) if forms else (None, None)
 
     def _log(self) -> None:
         self.logged = True
@@ -117,3 +121,4 @@ def told_of_kernels(tell: Callable[[dict[str, Any]], None] | None, kind: str = "
             yield
     finally:
         event.unregister(_NAME, listener)
+        _READY_FOR[kind] = listener.ready()

@@ -58,6 +58,7 @@ OTHERS = {  # of which the kernels are measured, too
     "text of digits, hinge": "dict()",
     "text of digits, softmax": "dict(loss='logistic')",
     "wide, of digits, softmax": "dict(loss='logistic')",
+    "hashed text of digits": "dict(C=[.1, 1], valid=.2, solver='ascent')",
     "hdf5, long": "dict(memory='40M')",
     "hdf5, long, logistic": "dict(memory='40M', loss='logistic')",
     "hdf5, long text": "dict(memory='40M')",
@@ -75,6 +76,8 @@ if name == "small text":
     n, d, values = 500, 2000, 20
 elif "long" in name:
     n = 150000 if values else 500000
+elif "hashed" in name:
+    d = 1 << 18
 elif "wide" in name:
     n, d = 3000, 250
 scores = rng.standard_normal(n)

@@ -231,7 +231,7 @@ def _apart(model: Any) -> bool:
 
 
 def _edge(trials: list[dict[str, Any]], best: float | None, few: bool) -> str | None:
-    """The warning for a best C that is the smallest or the largest of those given, if its error is above 0 and falls.
+    """The warning for a best C that is the smallest or the largest of those tried, if its error is above 0 and falls.
 
     few: whether a class is hardly predicted or all weights are 0; a smaller C would not mend that.
     """
@@ -243,7 +243,7 @@ def _edge(trials: list[dict[str, Any]], best: float | None, few: bool) -> str | 
     error, noise = known[best]["valid_error"], FLAT_FALL_OF_FOLDS * known[best].get("valid_error_se", 0.0)
     if not error or not known[given[beside]]["valid_error"] - error > noise:  # None: nothing was judged
         return None
-    return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"
+    return f"the best C, {best:g}, is the {size} of those tried; a {more} one may be better still: list some in `C`"
 
 
 def advice(result: TrainResult) -> str:

@@ -115,7 +115,7 @@ def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
     low, told = several(sorted([best, worst]), caplog)
     assert low.run_end["C"] == best
     size = "smallest" if best < worst else "largest"
-    assert told["edge"].startswith(f"the best C, {best:g}, is the {size} of those given")
+    assert told["edge"].startswith(f"the best C, {best:g}, is the {size} of those tried")
     inner = sorted([best / 1.0001, best, worst, 1e-7])
     low, told = several(inner, caplog)
     errors, C = {one["C"]: one["valid_error"] for one in low.run_end["trials"]}, low.run_end["C"]
@@ -130,7 +130,7 @@ def test_no_edge_is_told_where_no_row_is_wrong(options, caplog):
     X = np.random.default_rng(0).normal(size=(60, 3))
     X[:, 0] = np.where(np.arange(60) % 2, 9.0, -9.0)
     result = sm.train((X, X[:, 0] > 0), C=[1.0, 10.0, 100.0], **options)
-    assert result.run_end["C"] == 1.0 and "of those given" not in caplog.text
+    assert result.run_end["C"] == 1.0 and "of those tried" not in caplog.text
 
 
 def test_the_edge_of_a_grid_is_told_by_folds_too(caplog):
@@ -139,7 +139,7 @@ def test_the_edge_of_a_grid_is_told_by_folds_too(caplog):
     X, y = X * np.logspace(-3, 3, 20), X @ w + 0.2 * random.normal(size=2000) > 0
     found = sm.train((X, y.astype(int)), cv=5, C=[1e-9, 1e-8, 1e-6])
     assert found.cross_validation.best == 2 and np.all(np.diff(found.cross_validation.mean) < -0.02)
-    assert caplog.text.count("the best C, 1e-06, is the largest of those given") == 1
+    assert caplog.text.count("the best C, 1e-06, is the largest of those tried") == 1
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_smaller_C_is_advised_only_if_it_may_help(change, size):
     if change.get("empty"):
         result.model.coef_ *= 0.0
     told = dict(remarks(result)).get("edge", "")
-    assert told.startswith(f"the best C, {C:g}, is the {size} of those given") if size else not told
+    assert told.startswith(f"the best C, {C:g}, is the {size} of those tried") if size else not told
 
 
 @pytest.mark.parametrize("kinds", [2, 3])

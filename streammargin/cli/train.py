@@ -161,7 +161,7 @@ class _Records(Remarks):
             code = getattr(record, "code", "library")
             self.publish({"event": "warning", "code": code, "message": shell_text(record)})
         elif isinstance(record.msg, Message):  # the console has what other records of this level say
-            say(shell_text(record))
+            self.publish({"event": "note", "message": shell_text(record)})
 
 
 def run(

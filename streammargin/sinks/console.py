@@ -375,6 +375,9 @@ class Console:
         if self.bar and self._due():
             self._line(event["message"], passing=True)
 
+    def _on_note(self, event: dict[str, Any]) -> None:
+        self._line(event["message"])
+
     def _on_warning(self, event: dict[str, Any]) -> None:
         self._line(event["message"], mark=self._paint("warning: ", "33"))
 

@@ -42,7 +42,7 @@ class JsonLines:
             raise OutputError(f"cannot create the log {path}: {short_reason(error)}") from error
 
     def __call__(self, event: dict[str, Any]) -> None:
-        if event["event"] in ("progress", "compiling", "writing", "resumed"):
+        if event["event"] in ("progress", "compiling", "writing", "note", "resumed"):
             return
         if self._waiting is not None:
             self._waiting.append(event)

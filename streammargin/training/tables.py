@@ -25,7 +25,7 @@ from streammargin.tables.readers.base import Room
 from streammargin.tables.spool import OfBatches, OfMatrix, OfTable, again, spooled
 from streammargin.tables.table import matched, with_roles
 from streammargin.training.prepare import bytes_of_weights
-from streammargin.wording import shown
+from streammargin.wording import shown, warn
 
 
 def of_table(stack: ExitStack, data: object, options: Options) -> tuple[Source, object]:
@@ -117,7 +117,10 @@ def of_batches(stack: ExitStack, data: object, options: Options) -> Source:
 
 
 def asked_of(options: Options) -> Asked:
-    """The options that concern a table."""
+    """The options that concern a table; a scale that does not suit its text is a warning."""
+    if options.text and options.scaling[0] == "std":
+        better = "use `scale=maxabs`, or leave `scale` out"
+        warn(f"`scale={options.scale}` gives rare words of `text` large values; {better}", "scale")
     name, _, grams = (options.text or "").partition(",ngrams=")
     y = options.y if isinstance(options.y, (int, tuple, type(None))) else str(options.y)
     return Asked(

@@ -1,6 +1,8 @@
 """Messages for a terminal: what files hold in their names does not steer it."""
 
+import io
 import os
+import sys
 
 import h5py
 import numpy as np
@@ -70,6 +72,22 @@ def test_nor_do_they_by_the_console(tmp_path):
         Console(stream=stream)({"event": "warning", "code": "library", "message": f"no {EVIL}"})
         stream.seek(0)
         assert stream.read() == f"warning: no {SAFE}\n"
+
+
+def test_a_note_replaces_the_line_of_progress(tmp_path, monkeypatch):
+    """A reader tells how far it is and then a note, on the same terminal."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(Console, "_due", lambda self, growth=0.0: True)
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n2,1\n" * 9)
+    assert main(["train", str(tmp_path / "t.csv"), "-o", str(tmp_path / "m.npz"), "--tol", "0.5"]) == 0
+    told = sys.stderr.getvalue()
+    assert "\r\x1b[K18 rows written\r\x1b[Kno loss was given" in told, told
 
 
 def test_a_library_that_does_not_fit_is_a_lack_of_memory(monkeypatch, capsys):

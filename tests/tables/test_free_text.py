@@ -27,6 +27,20 @@ def test_one_column_of_text_alone_is_taken():
         sm.train(table, y="y", text="review,title")
 
 
+@pytest.mark.parametrize("options, times", [
+    ({"text": "review", "scale": "std:clip=5"}, 1), ({"text": "review", "scale": "maxabs"}, 0), ({"scale": "std"}, 0),
+])  # fmt: skip
+def test_a_scale_that_does_not_suit_text_is_told_once(options, times, tmp_path, capsys, caplog):
+    table = pd.DataFrame({"age": [1.0, 2.0] * 9, "review": ["good", "so bad"] * 9, "y": [0, 1] * 9})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    sm.train(table, y="y", tol=0.5, cv=2, **options)
+    assert caplog.text.count('gives rare words of text large values; use scale="maxabs", or leave scale out') == times
+    flags = [word for name, value in options.items() for word in (f"--{name}", value)]
+    assert main(["train", str(tmp_path / "t.csv"), "-o", str(tmp_path / "m.npz"), "--tol", "0.5", "-q", *flags]) == 0
+    told = "gives rare words of --text large values; use --scale maxabs, or leave --scale out"
+    assert capsys.readouterr().err.count(told) == times
+
+
 def test_info_says_why_columns_have_no_names(tmp_path, capsys):
     table = pd.DataFrame({"age": [1.0, 2.0] * 5, "review": ["good", "so bad"] * 5, "y": [0, 1] * 5})
     sm.train(table, y="y", text="review", tol=0.5).model.save(tmp_path / "m.npz")

@@ -163,7 +163,7 @@ class TrainResult:
         return Facts(self.model, events=self.history)
 
 
-FLAT = 1.01  # times the log loss of the shares of the classes: a larger one is worse than theirs
+WORSE_THAN_SHARES = 1.01  # times the log loss of the shares of the classes: a larger one is worse than theirs
 SHOWN_VALUES = 20  # labels, or values of C, in a message
 FAR_GAP_RATIO = 10.0  # a gap above so many tolerances will hardly close by more passes alone
 FLAT_FALL_OF_FOLDS = 0.1  # of a standard error: a smaller fall of the folds' errors is none
@@ -191,9 +191,10 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     if edge is not None:
         yield "edge", edge
     loss, shares = result.model.header.get("train_loss"), result.run_end.get("shares_loss")
-    if not rare and loss is not None and shares is not None and loss > FLAT * shares:
+    sound = result.converged and not rare
+    if sound and loss is not None and shares is not None and loss > WORSE_THAN_SHARES * shares:
         told = f"mean loss {loss:.4g}, and {shares:.4g} for the shares alone"
-        hint = "use `bias=free`, a larger `C`, or `cv=5` with `calibrate=sigmoid`"
+        hint = "use `bias=free`, a larger `C` or `calibrate=sigmoid`"
         yield "probabilities", f"the probabilities tell less than the shares of the classes: {told}; {hint}"
 
 

@@ -164,9 +164,9 @@ def measure(path: str, only: str) -> None:
     for name in (name for name in [*CASES, *OTHERS] if only in name):
         _, kernels, kind = fit(name, "0", "measured")
         print(f"{name}: {' '.join(kind)}, {sum(map(len, kernels.values()))} kernels", flush=True)
-        if len(kind) != 1:
+        if not kind:
             continue  # nothing was compiled
-        known = kinds.setdefault(kind[0], {})
+        [known] = [kinds.setdefault(one, {}) for one in kind]
         for kernel, forms in kernels.items():
             both = zip_longest(forms, known.get(kernel, []), fillvalue=0.0)
             known[kernel] = [max(pair) for pair in both]

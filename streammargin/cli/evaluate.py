@@ -92,22 +92,22 @@ SURE = 0.75  # of the log loss: probabilities of a smaller entropy are too sure
 
 
 def _amiss(figures: dict[str, Any]) -> str:
-    """The note on probabilities of about the log loss of the shares of the classes, or more, though labels tell more.
+    """The note on probabilities with a log loss above that of the shares, or about it though labels tell more.
 
     Flat ones have the entropy of the shares, and too sure ones much less than their log loss. "" for none.
     """
     if figures.get("log_loss") is None or "per_class" not in figures:
         return ""
     shares = [part["rows"] / figures["rows"] for part in figures["per_class"] if part["rows"]]
-    least, error = -sum(share * math.log(share) for share in shares), 1.0 - max(shares)
-    worse = figures["log_loss"] > least / FLAT  # it needs no labels that tell more
-    if figures["log_loss"] < FLAT * least or (figures["error"] > FEWER * error and not worse) or not error:
+    least, error, loss = -sum(share * math.log(share) for share in shares), 1.0 - max(shares), figures["log_loss"]
+    worse = loss > least / FLAT
+    if loss < FLAT * least or not (worse or figures["error"] <= FEWER * error) or not error:
         return ""
-    told = f"log loss {figures['log_loss']:.4g}, and {least:.4g} for the shares alone"
-    if figures["entropy"] >= FLAT * least:
-        why, size = "tell hardly more than the shares of the classes", "larger"
-    elif figures["entropy"] < SURE * figures["log_loss"]:
+    told = f"log loss {loss:.4g}, and {least:.4g} for the shares alone"
+    if figures["entropy"] < SURE * loss:
         why, size = "are too sure", "smaller"
+    elif worse or figures["entropy"] >= FLAT * least:
+        why, size = f"tell {'less' if worse else 'hardly more'} than the shares of the classes", "larger"
     else:
         return ""
     return f"the probabilities {why}: {told}; use --calibrate or a {size} --C"

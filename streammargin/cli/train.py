@@ -147,7 +147,7 @@ class _Sinks:
 
 
 class _Records(Remarks):
-    """Turns warnings of the library into events; without `quiet` prints what tables say of themselves."""
+    """Turns warnings of the library into events, and without `quiet` what tables say of themselves."""
 
     def __init__(self, publish: Callable[[dict[str, object]], None], quiet: bool) -> None:
         super().__init__(logging.WARNING if quiet else logging.INFO)

@@ -137,7 +137,7 @@ class OfClasses(Tally):
             bad = int(np.flatnonzero(codes < 0)[0])
             raise DataError(
                 f"{told_row(source, piece.first + bad)} has the label {short(raw[bad])}, unknown to the model; "
-                f"its labels are {self.codes.matcher.listed()}; correct it, or leave such rows out"
+                f"its labels are {self.codes.matcher.listed()}; correct the label, or leave such rows out"
             )
         return codes
 

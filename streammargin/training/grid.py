@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from streammargin.driver.learn.ranges import much_apart
+from streammargin.driver.learn.ranges import CONSTANT, much_apart
 from streammargin.driver.learn.steps import far_from_0
 from streammargin.errors import BudgetError
 from streammargin.options.steps import parts_of
@@ -25,19 +26,18 @@ def reads_rows(options: Options) -> bool:
     return options.map is None and options.kernel is None and parts_of(options.scale)[0] != "std"
 
 
-@np.errstate(over="ignore")
+@np.errstate(over="ignore", invalid="ignore")
 def grid_of(source: Source, options: Options, grid: np.ndarray) -> list[float]:
     """The grid over the mean of ||x||^2 as the solver has it, about."""
-    scale = parts_of(options.scale)[0]
-    if not reads_rows(options):  # kernels are 1 for a row and itself
-        mean = float(source.features) if options.map is None and options.kernel is None else 1.0
-    elif scale == "auto" and _auto_scales(source):
-        mean = float(source.features)
+    scale, mean = parts_of(options.scale)[0], float(source.features)
+    if options.map is not None or options.kernel is not None:
+        mean = 1.0  # of kernels that are 1 for a row and itself
     elif scale == "maxabs":
         largest = _largest(source)
         mean = _mean_square(source, np.where(largest > 0.0, largest, 1.0))
-    else:
+    elif scale != "std" and not (scale == "auto" and _auto_scales(source)):
         mean = _mean_square(source)
+    mean = mean if math.isfinite(mean) else float(source.features)
     mean += options.column([1.0]) ** 2
     return [float(f"{C:.3g}") for C in grid / (mean or 1.0)]
 
@@ -86,8 +86,9 @@ def _auto_scales(source: Source) -> bool:
         total += values.sum(axis=0, dtype=np.float64)
         squares += np.square(values, dtype=np.float64).sum(axis=0)
         seen += rows
-    mean = total / max(1, seen)
-    return far_from_0(mean, np.sqrt(np.maximum(squares / max(1, seen) - mean**2, 0.0)))
+    mean, square = total / max(1, seen), squares / max(1, seen)
+    variance = square - mean**2
+    return far_from_0(mean, np.sqrt(np.where(variance > CONSTANT * square, variance, 0.0)))
 
 
 def _mean_square(source: Source, sizes: np.ndarray | None = None) -> float:

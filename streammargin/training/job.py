@@ -29,7 +29,7 @@ from streammargin.losses.base import has
 from streammargin.model.base import Model
 from streammargin.model.calibration import learned
 from streammargin.model.linear import model_of
-from streammargin.model.scoring import METHOD
+from streammargin.model.scoring import METHOD, OF_ALL
 from streammargin.options.folds import Folds, Share
 from streammargin.options.table import FREE_BIAS, MAY_CHANGE, MIDWAY_BIAS, TABLE_OPTIONS, Options
 from streammargin.penalties.base import Penalty
@@ -237,7 +237,7 @@ class Job:
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
             "trials": outcome.path or self._trials(outcome, certificates), **figures,
             **dict.fromkeys(("zeros", "smallest_margin", "never_predicted", "rarely_predicted", "pass")),
-            "unproven": outcome.unproven, "shares_loss": self._loss_of_shares(problem),
+            "unproven": outcome.unproven, "shares_loss": self._loss_of_shares(problem, outcome),
             **self._more(problem, outcome, answer),
         }  # fmt: skip
         history.publish(end)
@@ -352,16 +352,18 @@ class Job:
         total = math.fsum(one.primal - objective.regulariser(w) for one, w in zip(proven, weights, strict=True))
         return total / float(caps.max()) / max(1, problem.rows_of(trial))
 
-    def _loss_of_shares(self, problem: Problem) -> float | None:
-        """The mean log loss of a guess by the shares of the classes; None if scores are no log odds of them."""
-        classes = self.target.classes
-        if not len(classes) or self.target.outputs is not None or len(self.target.tasks):
+    def _loss_of_shares(self, problem: Problem, outcome: Outcome) -> float | None:
+        """The mean log loss of a guess by the shares of the classes, of the rows that are trained on.
+
+        None: the loss is not the log loss of one label a row, or the model is calibrated.
+        """
+        target, masses = self.target, problem.outputs.mass
+        likely = (has(problem.loss, METHOD) and len(target.classes) == 2) or has(problem.loss, OF_ALL)
+        apart = target.outputs is not None or len(target.tasks) > 0 or self.options.calibrate is not None
+        if not likely or apart or not masses.size:
             return None
-        own = (has(problem.loss, METHOD) and len(classes) == 2) or has(problem.loss, f"{METHOD}s")
-        if not own or self.options.calibrate is not None:
-            return None
-        mass = self.known.mass[1, 0]
-        shares = mass[mass > 0] / mass.sum()
+        mass = masses[outcome.chosen(problem)][0]
+        shares = mass[mass > 0.0] / mass.sum()
         return float(-(shares * np.log(shares)).sum())
 
     def _chosen(self, outcome: Outcome, certificates: list[Certificate]) -> CrossValidation | None:

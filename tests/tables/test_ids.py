@@ -83,9 +83,8 @@ def test_a_warning_names_texts_of_which_more_than_a_quarter_of_the_rows_have_the
     caplog.clear()
     sm.train(rows, y="y", passes=1, categorical="note")
     assert "sentences" not in caplog.text
-    sm.train(
-        PLAIN.assign(review="so good", note=[f"a note on {code}" for code in codes]), y="y", passes=1, text="review"
-    )
+    more = PLAIN.assign(review="so good", note=[f"a note on {code}" for code in codes])
+    sm.train(in_form(more, form, tmp_path), y="y", passes=1, text="review")
     assert ("as categories: note; name them in drop or categorical" in caplog.text) == (once > ROWS // 4)
 
 

@@ -17,11 +17,14 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
+from streammargin.options.table import Options
 from streammargin.points.mapped import taken_apart
 from streammargin.saved.words import left_out
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.problem import Tried, smallest
+from streammargin.sources.open import opened
 from streammargin.training.folds import Dealt, GroupedFolds, Stretches, digests_of
+from streammargin.training.grid import GRIDS, grid_of
 
 CS = [0.01, 0.1, 1.0]
 random = np.random.default_rng(7)
@@ -430,7 +433,8 @@ def test_fewer_groups_than_folds_are_counted():
 
 def test_a_fold_without_which_a_class_is_gone_is_an_error():
     y = np.where(np.arange(N) < 5, "rare", "usual")
-    with pytest.raises(DataError, match="without fold 0 no row of the class rare is left"):
+    hint = "leave the rows of this class out, or give other folds in cv$"
+    with pytest.raises(DataError, match=f"without fold 0 no row of the class rare is left to train on; {hint}"):
         sm.train((X, y), C=1.0, cv=np.where(np.arange(N) < 5, 0, 1))
 
 
@@ -466,10 +470,13 @@ def test_a_grid_follows_the_rows_as_they_are_scaled(rows, scale):
     assert tried == pytest.approx(of_scaled, rel=0.006)
 
 
-def test_a_grid_is_finite_where_squares_are_not():
-    huge = X[:60] * np.array([1e200, *[1.0] * (X.shape[1] - 1)])
-    tried = sm.train((huge, TWO[:60]), cv=3, scale="maxabs", tol=0.5).cross_validation.Cs
-    assert np.isfinite(tried).all() and tried[-1] > 1.0
+@pytest.mark.parametrize("scale", ["maxabs", "auto", "none"])
+@pytest.mark.parametrize("columns", [1, X.shape[1]])  # that are huge
+def test_a_grid_is_finite_where_squares_are_not(scale, columns):
+    huge = X[:60] * np.where(np.arange(X.shape[1]) < columns, 1e200, 1.0)
+    with opened((huge, TWO[:60])) as source:
+        costs = grid_of(source, Options(scale=scale), GRIDS[0])
+    assert np.isfinite(costs).all() and min(costs) > 0.0 and costs[-1] > 1.0
 
 
 @pytest.mark.parametrize("rows", [np.asarray, sp.csr_array])

@@ -34,7 +34,10 @@ def kind_of(method: Method, problem: Problem) -> str:
 
 @functools.cache
 def kernels_of(kind: str) -> dict[str, list[float]]:
-    """The kernels that a kind of training compiles, and CPU seconds of each form; none if it was not measured."""
+    """The kernels that a kind of training compiles, and CPU seconds of each form; none if it was not measured.
+
+    Those that trainings of another kind have compiled in this process count as still to do.
+    """
     found: dict[str, list[float]] = json.loads(MEASURED.read_text()).get(kind, {})
     return found
 

@@ -174,6 +174,9 @@ LEAST_TOLERANCE = 1e-8  # a gap below this counts as near any tolerance: sums ov
 def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     """(code, text) of each warning at the end of a training; options in backquotes (see wording.py)."""
     if result.reason == "signal":
+        if not result.run_end.get("chosen", True):
+            told = "stopped before the held-out errors were known: no `C` was chosen"
+            yield "unchosen", f"{told}, and the model is that of C = {result.model.header['C']:g}"
         return
     # with early stopping the best pass need not be the one that reached the tolerance
     if not result.converged and result.reason not in ("tolerance", "early_stop"):

@@ -386,7 +386,8 @@ class Console:
             if self._open:  # the error message begins on a new line
                 self._line("")
             return
-        trials = event.get("trials") or []
+        chosen = event.get("chosen", True)
+        trials = (event.get("trials") or []) if chosen else []
         if self.bar or self.verbosity > 0 or len(trials) <= _TRIALS + 1:
             shown = trials
         else:  # the values around the best
@@ -414,6 +415,8 @@ class Console:
         if trials:  # show the figures of the best
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
+        elif not chosen:
+            parts.append(f"no C chosen, C {event['C']:g} kept")
         elif event.get("valid_error") is not None:  # with a midway bias, found after the last certificate
             self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
         # after a signal, the weights may be later than the certified ones

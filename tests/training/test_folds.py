@@ -1,5 +1,6 @@
 """Folds as trials: errors beside scikit-learn's on the same splits, and models beside trainings with weights of 0."""
 
+import io
 import re
 from functools import cache
 
@@ -20,6 +21,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.options.table import Options
 from streammargin.points.mapped import taken_apart
 from streammargin.saved.words import left_out
+from streammargin.sinks.console import Console
 from streammargin.solvers.newton import subproblem
 from streammargin.solvers.problem import Tried, smallest
 from streammargin.sources.open import opened
@@ -407,6 +409,23 @@ REFUSED = {
     "up to 0.5": {"valid": 0.7},
     "share of the rows such as 20%": {"valid": "20"},
 }
+
+
+@pytest.mark.parametrize("held_out", [{"cv": 3}, {"valid": (X[:50], TWO[:50])}, {"valid": 0.2}])
+def test_a_signal_before_the_held_out_errors_chooses_no_c(held_out, caplog):
+    """It said that the smallest C was the best, and converged."""
+    for units in range(1, 20):
+        stream = io.StringIO()
+        shown, stop = Console(stream=stream), stop_after(units)
+        result = sm.train((X, TWO), C=[1e-6, 1.0], loss="logistic", should_stop=stop, listeners=[shown], **held_out)
+        if result.run_end["trials"]:
+            break
+        caplog.clear()
+    assert result.reason == "signal" and result.run_end["trials"][0]["valid_error"] is None
+    (told,) = [record.getMessage() for record in caplog.records if record.code == "unchosen"]
+    assert told.endswith("no C was chosen, and the model is that of C = 1e-06")
+    assert "no C chosen, C 1e-06 kept" in stream.getvalue() and "best" not in stream.getvalue()
+    assert "chosen\n" not in stream.getvalue()
 
 
 @pytest.mark.parametrize("said", REFUSED)

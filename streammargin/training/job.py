@@ -237,7 +237,7 @@ class Job:
             "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
             "trials": outcome.path or self._trials(outcome, certificates), **figures,
             **dict.fromkeys(("zeros", "smallest_margin", "never_predicted", "rarely_predicted", "pass")),
-            "chosen": len(costs) == 1 or outcome.path is not None or outcome.valid_errors is not None,
+            "chosen": len(set(costs)) == 1 or outcome.path is not None or outcome.valid_errors is not None,
             "unproven": outcome.unproven, "shares_loss": self._loss_of_shares(problem, outcome),
             **self._more(problem, outcome, answer),
         }  # fmt: skip

@@ -426,6 +426,9 @@ def test_a_signal_before_the_held_out_errors_chooses_no_c(held_out, caplog):
     assert told.endswith("no C was chosen, and the model is that of C = 1e-06")
     assert "no C chosen, C 1e-06 kept" in stream.getvalue() and "best" not in stream.getvalue()
     assert "chosen\n" not in stream.getvalue()
+    caplog.clear()
+    assert sm.train((X, TWO), C=1.0, cv=3, loss="logistic", should_stop=stop_after(2)).reason == "signal"
+    assert not [record for record in caplog.records if record.code == "unchosen"]  # there is one
 
 
 @pytest.mark.parametrize("said", REFUSED)
